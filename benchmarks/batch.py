@@ -8,26 +8,26 @@ the time of runs back to back; both are divided by N. *submit* is the CPU's part
 other tensor N buffers. LiteRT's frames are written from CPU memory and read back.
 
 ``--keep FOLDER --dry-run`` compiles all programs and keeps them there; a later run with ``--keep`` starts at once.
-``benchmarks/report.py batches FILE`` keeps what ``--json FILE`` wrote.
+``benchmarks/report.py add FILE`` keeps what ``--json FILE`` wrote.
 """
 
 from __future__ import annotations
 
 import contextlib
-import json
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, cast
 
 import numpy as np
 import typer
+from samples import Measured, Series, measured, write
 
 import framebind as fb
 from framebind.demos.apis import BY_NAME, Api
 from framebind.demos.measuring.inputs import Inputs
-from framebind.demos.measuring.measure import FRAME, Measurement, Schedule, Subject, time_frames, time_stream
+from framebind.demos.measuring.measure import FRAME, Measurement, Samples, Schedule, Subject
 from framebind.demos.measuring.names import FLOAT
 from framebind.demos.measuring.peers import PEERS
 from framebind.demos.models import find_model
@@ -57,6 +57,16 @@ class Row:
     device: str = ""
     driver: str = ""
     difference: float | None = None
+    samples: Samples = field(default_factory=dict)
+
+    def series(self) -> list[Series]:
+        """The samples per frame; those of ``submit`` are of a run, once for all N."""
+        labels = {"model": self.model, "on": self.on, "batch": self.batch}
+        divisors = {"submit": 1}
+        return [
+            Series(labels | {"figure": figure}, [time / divisors.get(figure, self.batch) for time in times])
+            for figure, times in self.samples.items()
+        ]
 
     def __str__(self) -> str:
         stream, submit = (f"{t:8.4f}" if t is not None else " " * 8 for t in (self.stream, self.submit))
@@ -129,12 +139,13 @@ def compiled(path: Path, api: Api, batch: int, way: Way) -> Iterator[Callable[[S
     interpreter.modify_graph_with_delegate(delegate)
 
     def measure(schedule: Schedule) -> Row:
-        subject = Subject(interpreter.invoke, lambda: delegate.fence().wait())
-        latency, submit = time_frames(subject, schedule)
-        stream, figures = time_stream(subject, latency.count), delegate.statistics()
-        return Row(
-            path.stem, way.label(api), batch, latency.median / batch, stream / batch, submit, figures.dispatches,
-            figures.arena_nbytes, figures.device, figures.driver,
+        timed, figures = Measurement(path.stem, way.label(api)), delegate.statistics()
+        timed.time(Subject(interpreter.invoke, lambda: delegate.fence().wait()), schedule, streams=True)
+        row = row_of(timed, batch)
+        assert isinstance(row, Row)
+        return replace(
+            row, dispatches=figures.dispatches, arena_nbytes=figures.arena_nbytes, device=figures.device,
+            driver=figures.driver,
         )  # fmt: skip
 
     try:
@@ -166,15 +177,23 @@ def inputs_of(path: Path, batch: int) -> Inputs:
     return Inputs(shapes_of(path, batch) if batch > 1 else {})
 
 
-def row_of(measured: Measurement, batch: int) -> Row | str:
+def row_of(timed: Measurement, batch: int) -> Row | str:
     """Another engine's measurement per frame, or the reason why there is none."""
-    if measured.latency is None:
-        return f"{measured.model} {measured.on} {batch}: {measured.error}"
-    stream = None if measured.stream is None else measured.stream / batch
+    if timed.latency is None:
+        return f"{timed.model} {timed.on} {batch}: {timed.error}"
+    stream = None if timed.stream is None else timed.stream / batch
     return Row(
-        measured.model, measured.on, batch, measured.latency.median / batch, stream, measured.submit,
-        difference=measured.difference,
+        timed.model, timed.on, batch, timed.latency.median / batch, stream, timed.submit,
+        difference=timed.difference, samples=timed.samples,
     )  # fmt: skip
+
+
+def as_measured(rows: list[Row]) -> Measured:
+    """The rows with all samples; of kind "batch", or with PyTorch "batch-peers", or "peers" for single frames."""
+    sizes = {row.batch for row in rows}
+    kind = "batch" if not any("torch" in row.on for row in rows) else "peers" if sizes == {1} else "batch-peers"
+    series = [each for row in rows for each in row.series()]
+    return measured(kind, [(row.device, row.driver) for row in rows], "ms", series)
 
 
 def main(
@@ -217,7 +236,7 @@ def main(
             for size in sizes:
                 add(measure_peer(name, path, size, schedule, threads))
         if json_file is not None:
-            json_file.write_text(json.dumps([asdict(row) for row in rows], indent=1))
+            write(json_file, as_measured(rows))
 
 
 if __name__ == "__main__":

@@ -74,7 +74,9 @@ def read_results(folder: Path = RESULTS) -> list[Kept]:
     found: list[Kept] = []
     for path in sorted(folder.glob("*.json")):
         content = json.loads(path.read_text(encoding="utf-8"))
-        found.append(Kept(content.pop("commit"), certificate_from(content)))
+        commit = content.pop("commit")
+        del content["command"]
+        found.append(Kept(commit, certificate_from(content)))
     return sorted(found, key=lambda kept: kept.certificate.date)
 
 
@@ -141,9 +143,16 @@ def keep(content: dict[str, object], commit: str) -> Path:
     apis = "-".join(dict.fromkeys(result.device.name.partition(":")[0] for result in certificate.devices))
     path = RESULTS / f"{machine}-{apis}-{certificate.date}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps({"commit": commit, **content}, indent=1) + "\n", encoding="utf-8")
+    known = {"commit": commit, "command": command_of(certificate)}
+    path.write_text(json.dumps({**known, **content}, indent=1) + "\n", encoding="utf-8")
     write_page()
     return path
+
+
+def command_of(certificate: Certificate) -> str:
+    """The command that certifies again, without a limit of time."""
+    devices = "".join(f" --device {result.device.name}" for result in certificate.devices)
+    return f"python -m framebind certify{devices}{' --all' if certificate.plan == 'all' else ''}"
 
 
 def write_page() -> None:

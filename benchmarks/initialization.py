@@ -5,7 +5,7 @@ python benchmarks/initialization.py [MODEL ...] [--backend opengl|opencl|cuda] [
 
 A start is everything from the model's file to the end of the first inference; each runs in a separate process. The
 drivers' own caches are off (NVIDIA, PoCL), or in a fresh folder for each process (Mesa, which exports no programs
-without its cache). `benchmarks/report.py starts` keeps the figures of FILE.
+without its cache). `benchmarks/report.py add FILE` keeps every start's time.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
+from samples import Series, measured, write
 
 import framebind as fb
 from framebind.demos.apis import BY_NAME, GL, Backend
@@ -97,21 +98,25 @@ def main(
         cells = [figure.rjust(len(column)) for column, figure in zip(columns, figures, strict=True)]
         print(f"{path.stem[:30]:30}", *cells, sep="  ", flush=True)
         if json_file is not None:
-            json_file.write_text(json.dumps(rows, indent=1), encoding="utf-8")
+            series = [each for row in rows for each in row["series"]]
+            write(json_file, measured("starts", [(row["device"], row["driver"]) for row in rows], "ms", series))
 
 
 def _measured(path: Path, backend: str, precision: str, runs: int) -> dict[str, Any]:
-    """A row: the model, the device, medians of cold and warm starts in ms, and the parts of the warm ones."""
-    cold = statistics.median(_start(path, backend, precision, "")["ms"]["total"] for _ in range(runs))
+    """A row: the model, the device, medians of cold and warm starts in ms, the parts of the warm ones, all samples."""
+    cold = [_start(path, backend, precision, "")["ms"]["total"] for _ in range(runs)]
     with tempfile.TemporaryDirectory() as folder:
         keeping = _start(path, backend, precision, folder)
         starts = [_start(path, backend, precision, folder)["ms"] for _ in range(runs)]
-    warm = {what: statistics.median(start[what] for start in starts) for what in starts[0]}
-    known = {"model": path.stem, "backend": backend, "device": keeping["device"], "driver": keeping["driver"]}
-    return known | {"cold": cold, "keeping": keeping["ms"]["total"], "warm": warm.pop("total"), "phases": warm}
+    times = {"cold": cold, "keeping": [keeping["ms"]["total"]], "warm": [start.pop("total") for start in starts]}
+    labels = {"model": path.stem, "on": f"{BY_NAME[backend].short} {precision}"}
+    series = [Series({**labels, "figure": figure}, samples) for figure, samples in times.items()]
+    known = {"device": keeping["device"], "driver": keeping["driver"], "series": series}
+    phases = {what: statistics.median(start[what] for start in starts) for what in starts[0]}
+    return known | {figure: statistics.median(samples) for figure, samples in times.items()} | {"phases": phases}
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] not in (["start"], ["main"]):
-        sys.argv.insert(1, "main")
+    if sys.argv[1:2] != ["start"]:
+        app(["main", *sys.argv[1:]])
     app()

@@ -8,24 +8,24 @@ that is not ready after ``--seconds`` is ended, which is reported. Then each pro
 cuDNN chooses its kernels, the results are compared with LiteRT's, and runs are timed. Everything is bound, and in 16
 bits. The columns are those of ``benchmarks/batch.py``, whose ``--batch`` this has, too.
 
-``benchmarks/report.py peers FILE`` and ``batch-peers FILE`` keep what ``--json FILE`` wrote.
+``benchmarks/report.py add FILE`` keeps what ``--json FILE`` wrote.
 """
 
 from __future__ import annotations
 
 import contextlib
-import json
 import multiprocessing
 import os
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, replace
+from dataclasses import replace
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 import typer
-from batch import COLUMNS, Row, Way, compiled, inputs_of, row_of
+from batch import COLUMNS, Row, Way, as_measured, compiled, inputs_of, row_of
+from samples import write
 
 from framebind.demos.apis import BY_NAME
 from framebind.demos.measuring.measure import Schedule
@@ -148,7 +148,7 @@ def main(
             print(row, f" after {time.monotonic() - began:.0f} s", flush=True)
             rows += [row] if isinstance(row, Row) else []
         if json_file is not None:
-            json_file.write_text(json.dumps([asdict(row) for row in rows], indent=1))
+            write(json_file, as_measured(rows))
 
 
 if __name__ == "__main__":

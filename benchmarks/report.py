@@ -1,47 +1,76 @@
 """Writes docs/performance.md, batch-times.md and peers.md from the measurements in benchmarks/results; adds new ones.
 
-python benchmarks/report.py                                         write the page
-python benchmarks/report.py add FRAMES.json --commit HASH           keep what `benchmarks/frames.sh --json` printed
-python benchmarks/report.py batches ROWS.json --commit HASH         keep what `benchmarks/batch.py --json` wrote
-python benchmarks/report.py peers ROWS.json --commit HASH           keep what `benchmarks/peers.py --json` wrote
-python benchmarks/report.py starts ROWS.json --commit HASH          keep what `initialization.py --json` wrote
-python benchmarks/report.py compare TREES.txt --commits HASH,HASH    keep what `benchmarks/compare_trees.py` printed
+python benchmarks/report.py                              write the pages
+python benchmarks/report.py add FILE... --commit HASH    keep measurements of one kind, and write the pages
 
-A file in benchmarks/results is one table. Its keys are those of ``Result``; files may be written by hand. The page
-shows the newest table of each kind and machine.
+A FILE is what `benchmarks/frames.sh --json` printed, or what another script of this folder wrote with `--json FILE`.
+Files in benchmarks/results have every sample (see samples.py). Those in results/medians are older: tables of medians
+without samples, which a page shows, and says so, until they are measured again. results/counts has tables of counts.
 """
 
 from __future__ import annotations
 
-import datetime
 import json
 import re
+import sys
 import textwrap
-from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
+
+sys.path.insert(0, str(Path(__file__).parent))  # tests run this file by runpy, which does not
+import samples
+from samples import Label, Measured, Series
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results"
 PAGE = HERE.parent / "docs" / "performance.md"
 BATCH_PAGE, PEERS_PAGE = PAGE.with_name("batch-times.md"), PAGE.with_name("peers.md")
-FRAMES = "benchmarks/frames.sh"
 WIDTH = 120
 """The longest line of text on the page, in characters."""
 Cell = str | float | None
-APIS = {"cuda": "CUDA", "opencl": "OpenCL", "opengl": "OpenGL"}
+APIS = {"cuda": "CUDA", "cl": "OpenCL", "gl": "OpenGL"}
 """The names of backends on the page."""
 
 
 @dataclass(frozen=True)
-class Result:
-    """A table of measurements, with everything that is needed to measure it again.
+class Layout:
+    """The tables of a kind of measurement: the labels of rows and columns, and the words above each figure's table.
 
-    ``kind`` is a key of SECTIONS. ``date`` is YYYY-MM-DD, ``commit`` the tree that was measured. The first column is
-    the model or subject; ``note`` is one or two sentences below the table, or "".
+    ``digits`` are decimals; ``share`` names two figures, of which the first is shown as percent of the second, too.
+    """
+
+    rows: tuple[str, ...]
+    column: str
+    figures: dict[str, str]
+    digits: int = 3
+    share: tuple[str, str] | None = None
+
+
+LAYOUTS = {
+    "frames": Layout(("model",), "on", {
+        "frame": "Frames, with a wait after each",
+        "stream": "Streams, per frame",
+        "submit": "Submit, the CPU's part of a frame",
+    }),
+    "read": Layout(("model",), "on", {"frame": "Frames"}),
+    "starts": Layout(("model",), "on", {"cold": "Cold", "warm": "Warm"}, 0, ("warm", "cold")),
+    "batch": Layout(("model", "on"), "batch", {"frame": "Frames"}, 4),
+    "peers": Layout(("model",), "on", {"frame": "Frames"}),
+    "batch-peers": Layout(("model", "on"), "batch", {"frame": "Frames"}, 4),
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Result:
+    """A table without samples: medians that were measured before samples were kept, or counts.
+
+    ``kind`` is a key of SECTIONS, or that of another page; the other fields are those of ``Measured``. The first column
+    is the model or subject; ``note`` is one or two sentences below the table without
+    figures, or ""; ``samples`` says that there are none of medians.
     """
 
     kind: str
@@ -53,13 +82,18 @@ class Result:
     columns: list[str]
     rows: list[list[Cell]]
     note: str = ""
+    samples: str = ""
 
+
+MEDIANS_ONLY = "Medians only, no samples kept."
+Shown = Measured | Result
+"""A measurement that a page shows."""
 
 HEADER = """# Performance
 
 This page has the times of six models on one GPU, the commands that measure them, and their limits. The
 [internals](internals/index.md) explain the speed, experiment by experiment. `python benchmarks/report.py` writes this
-page from `benchmarks/results/*.json`; edit those files instead.
+page from the files of `benchmarks/results`.
 
 ## How to measure
 
@@ -69,7 +103,7 @@ You need `make setup`, a driver and the [models](demos.md). Without a display th
 | --- | --- |
 | `python -m framebind benchmark MODEL` | latency, initialization by phase, memory, counts; `--profile`: each step |
 | `python -m framebind diff MODEL` | the distance of the results from LiteRT's CPU interpreter |
-| `benchmarks/frames.sh` | all six models, on both APIs, beside LiteRT's CPU interpreter and GPU accelerator |
+| `benchmarks/frames.sh` | all six models on CUDA, OpenCL and OpenGL, in 16 bits |
 | `benchmarks/host.py` | the host's part of a bound frame: LiteRT, Python, the driver's calls, the fence |
 | `benchmarks/bound.py` | GPU time of each network, and of the frame that samples a camera texture for it |
 | `benchmarks/initialization.py` | starts with and without the files that an earlier process kept |
@@ -136,7 +170,7 @@ This page has milliseconds per frame when N frames run at once, as [batches](bat
 runs of N frames with a wait after each run, divided by N. Inputs and outputs are on the GPU, in one buffer for all
 frames or in *N objects*: a texture of 640x480 for each picture, and a buffer for each other tensor. LiteRT's inputs are
 written from CPU memory, and its outputs are read back. `python benchmarks/report.py` writes this page from
-`benchmarks/results/batch-*.json`.
+`benchmarks/results`.
 """
 PEERS_HEADER = """# Beside PyTorch
 
@@ -162,35 +196,98 @@ exception are the 9x9 convolutions in [tensor cores](internals/tensor-cores.md).
 """
 
 
-def newest(results: Iterable[Result]) -> list[Result]:
-    """The newest result of each kind on each machine."""
-    ordered = sorted(results, key=lambda result: result.date)
-    return list({(result.kind, result.machine): result for result in ordered}.values())
+def newest(found: Iterable[Shown]) -> list[Shown]:
+    """The newest measurement of each kind on each machine; one with samples replaces tables of medians."""
+    ordered = sorted(found, key=lambda each: (isinstance(each, Measured), each.date))
+    return list({(each.kind, each.machine): each for each in ordered}.values())
 
 
-def batch_page(results: Iterable[Result]) -> str:
+def batch_page(found: Iterable[Shown]) -> str:
     """The page of batches."""
-    return BATCH_HEADER + "".join("\n" + table(result) for result in newest(results) if result.kind == BATCH)
+    return BATCH_HEADER + "".join("\n" + shown(each) for each in newest(found) if each.kind == BATCH)
 
 
-def peers_page(results: Iterable[Result]) -> str:
-    """The page of PyTorch: single frames, then batches. All measurements are shown, as each may have a few models."""
-    shown = list(results)
-    frames, several = ([table(each) for each in shown if each.kind == kind] for kind in (PEERS, BATCH_PEERS))
+def peers_page(found: Iterable[Shown]) -> str:
+    """The page of PyTorch: single frames, then batches."""
+    frames, several = ([shown(each) for each in newest(found) if each.kind == kind] for kind in (PEERS, BATCH_PEERS))
     return "\n".join([PEERS_HEADER, *frames, *(["## Several frames at once\n"] if several else []), *several])
 
 
-def page(results: Iterable[Result]) -> str:
-    """The whole page. Raises ValueError for a result of a kind that is neither in SECTIONS nor on another page."""
-    shown = [result for result in newest(results) if result.kind not in (BATCH, PEERS, BATCH_PEERS)]
-    if unknown := {result.kind for result in shown} - SECTIONS.keys():
+def page(found: Iterable[Shown]) -> str:
+    """The whole page. Raises ValueError for a measurement of a kind that is neither in SECTIONS nor on another page."""
+    here = [each for each in newest(found) if each.kind not in (BATCH, PEERS, BATCH_PEERS)]
+    if unknown := {each.kind for each in here} - SECTIONS.keys():
         raise ValueError(f"no section of the page shows results of kind {', '.join(sorted(unknown))}")
     text = HEADER
     for kind, introduction in SECTIONS.items():
-        parts = [table(result) for result in shown if result.kind == kind]
+        parts = [shown(each) for each in here if each.kind == kind]
         if parts:
             text += "\n" + "\n".join([introduction, *parts])
     return text + LIMITS
+
+
+def shown(each: Shown) -> str:
+    return tables(each) if isinstance(each, Measured) else table(each)
+
+
+# Measurements with samples --------------------------------------------------------------------------------------------
+
+
+def tables(measurement: Measured) -> str:
+    """A caption that says how it was measured, and a table of medians and p99 for each figure."""
+    layout = LAYOUTS[measurement.kind]
+    parts = [textwrap.fill(caption_of(measurement), WIDTH, break_on_hyphens=False)]
+    for figure, words in layout.figures.items():
+        series = [each for each in measurement.series if each.labels.get("figure") == figure]
+        if series:
+            counts = sorted({len(each.samples) for each in series})
+            count = str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
+            parts += [f"{words}: median / p99 of {count} samples, in {measurement.unit}.", pivot(series, layout)]
+    if layout.share is not None:
+        parts.append(shares(measurement, *layout.share))
+    return "\n\n".join(parts) + "\n"
+
+
+def caption_of(each: Shown) -> str:
+    return f"{each.machine}, {each.driver}; {each.date}, commit {each.commit}: `{each.command}`."
+
+
+def pivot(series: Sequence[Series], layout: Layout) -> str:
+    """A table of one figure: a row for each combination of the layout's rows, a column for each value of its column."""
+    columns = list(dict.fromkeys(each.labels[layout.column] for each in series))
+    rows: dict[tuple[str, ...], dict[Label, str]] = {}
+    for each in series:
+        cell = f"{each.median:,.{layout.digits}f} / {each.p99:,.{layout.digits}f}"
+        rows.setdefault(tuple(named(each.labels[name]) for name in layout.rows), {})[each.labels[layout.column]] = cell
+    cells = [[*row, *(found.get(column, "") for column in columns)] for row, found in rows.items()]
+    return lines_of([*layout.rows, *map(named, columns)], cells, len(layout.rows))
+
+
+def shares(measurement: Measured, part: str, whole: str) -> str:
+    """A table of medians of one figure as percent of another's."""
+    medians = {(each.labels["figure"], each.labels["model"], each.labels["on"]): each.median
+               for each in measurement.series}  # fmt: skip
+    on = list(dict.fromkeys(each.labels["on"] for each in measurement.series))
+    rows: list[list[str]] = []
+    for model in dict.fromkeys(each.labels["model"] for each in measurement.series):
+        pairs = [(medians.get((part, model, name)), medians.get((whole, model, name))) for name in on]
+        rows.append([str(model), *(f"{100 * some / all_:.1f}" if some and all_ else "" for some, all_ in pairs)])
+    return f"Medians of {part} ones as % of {whole} ones.\n\n" + lines_of(["model", *map(named, on)], rows, 1)
+
+
+def named(label: Label) -> str:
+    """A label as pages spell it: "cl f16" is "OpenCL f16"."""
+    name, space, rest = str(label).partition(" ")
+    return f"{APIS.get(name, name)}{space}{rest}"
+
+
+def lines_of(header: list[str], rows: list[list[str]], names: int) -> str:
+    """The lines of a table, whose first columns are names and the others numbers."""
+    aligned = [*["---"] * names, *["---:"] * (len(header) - names)]
+    return "\n".join(f"| {' | '.join(line)} |" for line in [header, aligned, *rows])
+
+
+# Tables without samples -----------------------------------------------------------------------------------------------
 
 
 def table(result: Result) -> str:
@@ -199,9 +296,10 @@ def table(result: Result) -> str:
     cells = list(zip(*(texts(column) for column in columns), strict=True))
     aligned = ["---" if any(isinstance(cell, str) for cell in column) else "---:" for column in columns]
     lines = [result.columns, aligned, *cells]
-    caption = f"{result.machine}, {result.driver}; {result.date}, commit {result.commit}: `{result.command}`"
+    kept = f" {MEDIANS_ONLY}" if result.samples else ""
+    caption = caption_of(result) + kept
     rows = "".join(f"| {' | '.join(line)} |\n" for line in lines)
-    note = f"\n{textwrap.fill(result.note, WIDTH)}\n" if result.note else ""
+    note = f"\n{textwrap.fill(result.note, WIDTH, break_on_hyphens=False)}\n" if result.note else ""
     return f"{textwrap.fill(caption, WIDTH, break_on_hyphens=False)}\n\n{rows}{note}"
 
 
@@ -212,114 +310,29 @@ def texts(column: Iterable[Cell]) -> list[str]:
     return ["" if cell is None else cell if isinstance(cell, str) else f"{cell:,.{decimals}f}" for cell in column]
 
 
-def read_results(folder: Path = RESULTS) -> list[Result]:
-    """All results of a folder, by file name."""
-    return [Result(**json.loads(path.read_text(encoding="utf-8"))) for path in sorted(folder.glob("*.json"))]
+def read_results(folder: Path = RESULTS) -> list[Shown]:
+    """All measurements that pages show, by file name: those with samples, and the tables."""
+    tabulated = [*sorted((folder / "medians").glob("*.json")), *sorted((folder / "counts").glob("*.json"))]
+    return [
+        *(samples.read(path) for path in sorted(folder.glob("*.json"))),
+        *(Result(**json.loads(path.read_text(encoding="utf-8"))) for path in tabulated),
+    ]
 
 
-# New results ----------------------------------------------------------------------------------------------------------
-
-
-def frames(measured: dict[str, Any], commit: str) -> Result:
-    """A table of what `benchmark --json` printed: a row for each model, the median in ms on each API."""
-    runs = [run for run in measured["runs"] if run["latency"] is not None]
-    on = list(dict.fromkeys(run["on"] for run in runs))
-    by_model: dict[str, dict[str, float]] = {}
-    for run in runs:
-        by_model.setdefault(run["model"], {})[run["on"]] = round(run["latency"]["median"], 3)
-    rows: list[list[Cell]] = [[model, *(row.get(name) for name in on)] for model, row in by_model.items()]
-    bound = any(run["io"] == "bound" for run in runs)
-    kind, command = ("frames", f"{FRAMES} --json") if bound else ("read", f"{FRAMES} --read --json")
-    measured_on = [run["statistics"] for run in runs if run["statistics"] is not None]
-    return Result(kind, *machine_and_driver(measured_on), today(), commit, command, ["model", *on], rows)
-
-
-def batches(rows: list[dict[str, Any]], commit: str, command: str, kind: str = BATCH) -> Result:
-    """A table of what `benchmarks/batch.py` wrote: a row for each model and engine, a column for each N."""
-    sizes = sorted({row["batch"] for row in rows})
-    fenced = {(row["model"], row["on"], row["batch"]): round(row["fenced"], 4) for row in rows}
-    names = list(dict.fromkeys((row["model"], row["on"]) for row in rows))
-    cells: list[list[Cell]] = [[*name, *(fenced.get((*name, size)) for size in sizes)] for name in names]
-    return Result(kind, *machine_and_driver(rows), today(), commit, command, ["model", "on", *map(str, sizes)], cells)
-
-
-def beside(rows: list[dict[str, Any]], commit: str, command: str) -> Result:
-    """A table of what `benchmarks/peers.py` wrote for single frames: a row for each model, a column for each engine."""
-    on = list(dict.fromkeys(row["on"] for row in rows))
-    fenced = {(row["model"], row["on"]): round(row["fenced"], 3) for row in rows}
-    models = list(dict.fromkeys(row["model"] for row in rows))
-    cells: list[list[Cell]] = [[model, *(fenced.get((model, name)) for name in on)] for model in models]
-    return Result(PEERS, *machine_and_driver(rows), today(), commit, command, ["model", *on], cells)
-
-
-def starts(rows: list[dict[str, Any]], commit: str, command: str) -> Result:
-    """A table of what `benchmarks/initialization.py` wrote: a row for each model, cold and warm starts on each API."""
-    backends = list(dict.fromkeys(row["backend"] for row in rows))
-    by_model: dict[str, dict[str, tuple[float, float]]] = {}
-    for row in rows:
-        by_model.setdefault(row["model"], {})[row["backend"]] = (row["cold"], row["warm"])
-    cells: list[list[Cell]] = []
-    for model, found in by_model.items():
-        line: list[Cell] = [model]
-        for backend in backends:
-            cold, warm = found.get(backend, (None, None))
-            share = None if cold is None or warm is None else round(100 * warm / cold, 1)
-            line += [cold and round(cold), warm and round(warm), share]
-        cells.append(line)
-    columns = ["model", *(column for backend in backends for column in (f"{APIS[backend]} cold", "warm", "%"))]
-    return Result("starts", *machine_and_driver(rows), today(), commit, command, columns, cells)
-
-
-def machine_and_driver(rows: list[dict[str, Any]]) -> tuple[str, str]:
-    """The machine, by the shortest name that an API gives its device, and the drivers' versions."""
-    machine = min((row["device"] for row in rows if row["device"]), key=len)
-    return machine, "; ".join(dict.fromkeys(row["driver"] for row in rows if row["driver"]))
-
-
-def comparison(printed: str, machine: str, driver: str, commits: str) -> Result:
-    """A table of what `benchmarks/compare_trees.py` printed: a row for each model, frames and starts on each API."""
-    figures: dict[str, dict[str, tuple[float, float]]] = {}
-    for line in printed.splitlines():
-        words = line.split()
-        if len(words) == 7 and words[3] in ("frame", "start"):
-            figures.setdefault(words[0], {})[" ".join(words[1:4])] = (float(words[4]), float(words[5]))
-    on = sorted({name.rpartition(" ")[0] for row in figures.values() for name in row})
-    rows: list[list[Cell]] = []
-    for model, row in figures.items():
-        cells: list[Cell] = [model]
-        for name in on:
-            before, after = row[f"{name} frame"]
-            cells += [before, after, _change(before, after), _change(*row.get(f"{name} start", (0.0, 0.0)))]
-        rows.append(cells)
-    columns = ["model", *(column for name in on for column in (f"{name} before", "after", "change", "start"))]
-    return Result("comparison", machine, driver, today(), commits, "benchmarks/compare_trees.py", columns, rows)
-
-
-def _change(before: float, after: float) -> str:
-    return f"{(after / before - 1) * 100:+.1f}%" if before else ""
-
-
-def today() -> str:
-    return datetime.datetime.now(tz=datetime.timezone.utc).date().isoformat()
-
-
-def keep(result: Result) -> Path:
-    """Write the result's file, one row a line, and the page."""
-    machine = re.sub(r"\W+", "-", result.machine.lower()).strip("-")[:32]
-    commit = f"-{result.commit}" if result.kind in (PEERS, BATCH_PEERS) else ""  # several on a day may be shown
-    path = RESULTS / f"{result.kind}-{machine}-{result.date}{commit}.json"
-    fields = asdict(result)
-    rows = ",\n".join(f"    {json.dumps(row)}" for row in fields.pop("rows"))
-    text = json.dumps(fields, indent=2).removesuffix("\n}")
-    path.write_text(f'{text},\n  "rows": [\n{rows}\n  ]\n}}\n', encoding="utf-8")
-    write_page()
+def keep(measurement: Measured, folder: Path = RESULTS) -> Path:
+    """Write the measurement's file. Those of its kind and machine that it replaces on the pages go."""
+    machine = re.sub(r"\W+", "-", measurement.machine.lower()).strip("-")[:32]
+    name = f"{measurement.kind}-{machine}-"
+    for older in [*folder.glob(f"{name}[0-9]*.json"), *(folder / "medians").glob(f"{name}[0-9]*.json")]:
+        older.unlink()
+    path = folder / f"{name}{measurement.date}.json"
+    samples.write(path, measurement)
     return path
 
 
-def write_page() -> None:
-    PAGE.write_text(page(read_results()), encoding="utf-8")
-    BATCH_PAGE.write_text(batch_page(read_results()), encoding="utf-8")
-    PEERS_PAGE.write_text(peers_page(read_results()), encoding="utf-8")
+def write_pages() -> None:
+    for path, text in ((PAGE, page), (BATCH_PAGE, batch_page), (PEERS_PAGE, peers_page)):
+        path.write_text(text(read_results()), encoding="utf-8")
 
 
 app = typer.Typer(help=__doc__)
@@ -328,57 +341,16 @@ app = typer.Typer(help=__doc__)
 @app.callback(invoke_without_command=True)
 def write(context: typer.Context) -> None:
     if context.invoked_subcommand is None:
-        write_page()
+        write_pages()
 
 
 @app.command()
-def add(measured: Path, commit: Annotated[str, typer.Option(help="The commit that was measured.")]) -> None:
-    """Keep what `benchmarks/frames.sh --json` printed, with --read or without."""
-    print(keep(frames(json.loads(measured.read_text()), commit)))
-
-
-@app.command("batches")
-def add_batches(
-    measured: Annotated[list[Path], typer.Argument(help="Files of `benchmarks/batch.py --json`.")],
-    commit: Annotated[str, typer.Option(help="The commit that was measured.")],
-    command: Annotated[str, typer.Option(help="The command that measured it.")] = "benchmarks/batch.py",
-) -> None:
-    """Keep what `benchmarks/batch.py --json` wrote."""
-    rows = [row for path in measured for row in json.loads(path.read_text())]
-    print(keep(batches(rows, commit, command)))
-
-
-@app.command()
-def peers(
-    measured: Annotated[list[Path], typer.Argument(help="Files of `benchmarks/peers.py --json`.")],
-    commit: Annotated[str, typer.Option(help="The commit that was measured.")],
-    command: Annotated[str, typer.Option(help="The command that measured it.")] = "benchmarks/peers.py",
-) -> None:
-    """Keep what `benchmarks/peers.py --json` wrote, of single frames or of batches."""
-    rows = [row for path in measured for row in json.loads(path.read_text())]
-    are_single = {row["batch"] for row in rows} == {1}
-    print(keep(beside(rows, commit, command) if are_single else batches(rows, commit, command, BATCH_PEERS)))
-
-
-@app.command("starts")
-def add_starts(
-    measured: Annotated[list[Path], typer.Argument(help="Files of `benchmarks/initialization.py --json`.")],
-    commit: Annotated[str, typer.Option(help="The commit that was measured.")],
-    command: Annotated[str, typer.Option(help="The command that measured it.")] = "benchmarks/initialization.py",
-) -> None:
-    """Keep what `benchmarks/initialization.py --json` wrote."""
-    print(keep(starts([row for path in measured for row in json.loads(path.read_text())], commit, command)))
-
-
-@app.command()
-def compare(
-    printed: Path,
-    commits: Annotated[str, typer.Option(help="Both commits, with a comma between.")],
-    machine: Annotated[str, typer.Option(help="The GPU.")] = "NVIDIA H200",
-    driver: Annotated[str, typer.Option(help="Its driver.")] = "",
-) -> None:
-    """Keep what `benchmarks/compare_trees.py` printed: two commits, measured in turn."""
-    print(keep(comparison(printed.read_text(), machine, driver, commits.replace(",", " and "))))
+def add(files: list[Path], commit: Annotated[str, typer.Option(help="The commit that was measured.")]) -> None:
+    """Keep measurements of one kind, commit and machine as one file."""
+    parts = [json.loads(path.read_text(encoding="utf-8")) for path in files]
+    found = [samples.from_benchmark(part) if "runs" in part else samples.from_fields(part) for part in parts]
+    print(keep(samples.merged(found, commit)))
+    write_pages()
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ import json
 import os
 import tempfile
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, cast
 
@@ -34,7 +34,10 @@ from framebind.demos.processing.work import TaskName, Work
 
 @dataclass(frozen=True)
 class Row:
-    """Figures of one run. Rates are in frames per second, cores in CPU seconds per 1,000 frames."""
+    """Figures of one run. Rates are in frames per second, cores in CPU seconds per 1,000 frames.
+
+    ``samples`` has the seconds after which each video was finished, and its CPU seconds.
+    """
 
     task: str
     gpus: int
@@ -45,6 +48,7 @@ class Row:
     cores: float | None
     steady_cores: float | None
     bytes_per_frame: float
+    samples: dict[str, list[float]] = field(default_factory=dict)
 
     def __str__(self) -> str:
         figures = (self.whole, self.cores, self.steady, self.steady_cores)
@@ -74,6 +78,10 @@ def measure(work: Work, clip: Path, output: Path, units: int, seats: list[Seat])
     return Row(
         work.task, count_gpus(seats), len(seats), frames, whole=frames / seconds, steady=steady,
         cores=1000 * cpu / frames, steady_cores=steady_cores, bytes_per_frame=copied / frames,
+        samples={
+            "finished": [when - began for when, _ in finished],
+            "cpu_seconds": [result["cpu_seconds"] for _, result in finished],
+        },
     )  # fmt: skip
 
 
@@ -85,7 +93,8 @@ def count_gpus(seats: list[Seat]) -> int:
 def measure_decoder(clip: Path, seats: list[Seat]) -> Row:
     """The decoder alone, in as many processes and sessions."""
     rate, cores = decode_alone(clip, seats)
-    return Row("decode", count_gpus(seats), len(seats), 0, None, rate, None, cores, 0)
+    samples = {"steady": [rate], "steady_cores": [cores]}
+    return Row("decode", count_gpus(seats), len(seats), 0, None, rate, None, cores, 0, samples)
 
 
 def steady_figures(

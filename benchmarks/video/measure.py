@@ -57,7 +57,10 @@ ALONE = "decoder alone"
 
 @dataclass(frozen=True)
 class Row:
-    """Figures of one way to process the clip: see the top of this file. ``rate`` is in frames per second."""
+    """Figures of one way to process the clip: see the top of this file. ``rate`` is in frames per second.
+
+    ``samples`` has those of each run, by the name of the field that is their median.
+    """
 
     model: str
     on: str
@@ -71,6 +74,7 @@ class Row:
     processes: int = 1
     whole_rate: float | None = None
     whole_cores: float | None = None
+    samples: dict[str, list[float]] = field(default_factory=dict)
 
     def __str__(self) -> str:
         if self.why_not:
@@ -111,18 +115,19 @@ def write_clip(path: Path, frames: int) -> None:
 def row_of(
     model: Model, on: str, sessions: int, runs: list[Run], expected: list[Array] | None = None, processes: int = 1
 ) -> Row:
-    """The medians of runs."""
+    """The medians of runs, and their samples."""
     outputs, wholes = runs[-1].outputs, [run.whole for run in runs]
     spans = [run.steady for run in runs if run.steady is not None] or wholes
+    samples = {"rate": [span.rate for span in spans], "cores": [span.cores for span in spans]}
+    if spans is not wholes:
+        samples |= {"whole_rate": [span.rate for span in wholes], "whole_cores": [span.cores for span in wholes]}
+    medians = {name: statistics.median(values) for name, values in samples.items()}
     return Row(
-        model.name, on, sessions,
-        rate=statistics.median(span.rate for span in spans),
-        cores=statistics.median(span.cores for span in spans),
+        model.name, on, sessions, medians["rate"], medians["cores"],
         bytes_per_frame=statistics.median(run.nbytes / run.whole.frames for run in runs),
         error=None if outputs is None or expected is None else mean_error(outputs, expected),
-        processes=processes,
-        whole_rate=None if spans is wholes else statistics.median(span.rate for span in wholes),
-        whole_cores=None if spans is wholes else statistics.median(span.cores for span in wholes),
+        processes=processes, whole_rate=medians.get("whole_rate"), whole_cores=medians.get("whole_cores"),
+        samples=samples,
     )  # fmt: skip
 
 

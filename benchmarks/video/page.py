@@ -1,4 +1,5 @@
 """Writes docs/video-times.md from the measurements in benchmarks/results (video, gpus, watch), and adds new ones there.
+Those in benchmarks/results/medians are older: their samples were not kept, and the page says so.
 
 python benchmarks/video/page.py                              write the page
 python benchmarks/video/page.py ROWS.json --commit HASH      keep what measure.py, gpus.py or watch.py wrote first
@@ -12,10 +13,11 @@ import re
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 import typer
 
 ROOT = Path(__file__).parents[2]
-RESULTS, GPUS, WATCH = (ROOT / "benchmarks" / "results" / name for name in ("video", "gpus", "watch"))
+RESULTS = ROOT / "benchmarks" / "results"
 PAGE = ROOT / "docs" / "video-times.md"
 HEADER = """# Videos decoded and run on the GPU
 
@@ -33,7 +35,8 @@ side by side, one thread each, in one process or divided among several:
 - *cv2-litert-cpu* and *cv2-litert-gpu*: OpenCV decodes and scales on the CPU, and LiteRT runs the model on the CPU (two
   threads per session) or with its own GPU accelerator.
 
-Figures are medians of the runs:
+Figures are medians of the runs. Where samples were kept, the page has *median / p99 of N* runs: 99% of them are at
+least as good.
 
 - Rates, shares and the first *cores* are those of the steady part of a run, in which all sessions work.
 - A *whole* run also has the opening and closing of the files, and the time in which some sessions have ended. In rows
@@ -70,8 +73,18 @@ second, without the servers.
 
 
 def _section(lines: list[str], result: dict[str, Any]) -> str:
-    """The lines of a result, and its note."""
-    return "\n".join(lines) + "\n" + (f"\n{result['note']}\n" if result.get("note") else "")
+    """The lines of a result, and what there is to say about it."""
+    remarks = [result.get("note", ""), "" if "samples" not in result else "Medians only, no samples kept."]
+    return "\n".join(lines) + "\n" + "".join(f"\n{remark}\n" for remark in remarks if remark)
+
+
+def _figure(row: dict[str, Any], name: str, form: str, *, most: bool = False) -> str:
+    """A cell: a figure, with the p99 and number of its samples if they were kept; ``most``: the larger the better."""
+    if row.get(name) is None:
+        return ""
+    samples = row.get("samples", {}).get(name, [])
+    kept = f" / {np.percentile(samples, 1 if most else 99):{form}} of {len(samples)}" if samples else ""
+    return f"{row[name]:{form}}{kept}"
 
 
 def watch_table(result: dict[str, Any]) -> str:
@@ -133,12 +146,12 @@ def table(result: dict[str, Any]) -> str:
             continue
         share = "" if row["share"] is None else f"{row['share']:.1%}"
         error = "" if row["error"] is None else f"{row['error']:.1e}"
-        whole, cores = row.get("whole_rate"), row.get("whole_cores")
         nbytes = "" if not row["on"].startswith("framebind") else f"{row['bytes_per_frame']:,.0f}"
         lines.append(
-            f"| {row['model']} | {row['on']} | {row['sessions']} | {row.get('processes', 1)} | {row['rate']:,.0f} | "
-            f"{share} | {row['cores']:.2f} | {'' if whole is None else f'{whole:,.0f}'} | "
-            f"{'' if cores is None else f'{cores:.2f}'} | {nbytes} | {error} |"
+            f"| {row['model']} | {row['on']} | {row['sessions']} | {row.get('processes', 1)} | "
+            f"{_figure(row, 'rate', ',.0f', most=True)} | {share} | {_figure(row, 'cores', '.2f')} | "
+            f"{_figure(row, 'whole_rate', ',.0f', most=True)} | {_figure(row, 'whole_cores', '.2f')} | "
+            f"{nbytes} | {error} |"
         )
     return _section(lines, result)
 
@@ -149,17 +162,18 @@ def _short(text: str) -> str:
 
 def page() -> str:
     """The whole page, the newest results first."""
-    watched = _results(WATCH)
+    watched = _results("watch")
     return "".join(
         [
-            HEADER, *map(table, _results(RESULTS)), GPUS_HEADER, *map(gpus_table, _results(GPUS)),
+            HEADER, *map(table, _results("video")), GPUS_HEADER, *map(gpus_table, _results("gpus")),
             WATCH_HEADER if watched else "", *map(watch_table, watched),
         ]
     )  # fmt: skip
 
 
-def _results(folder: Path) -> list[dict[str, Any]]:
-    found = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*.json"))]
+def _results(kind: str) -> list[dict[str, Any]]:
+    paths = [path for folder in (RESULTS, RESULTS / "medians") for path in sorted((folder / kind).glob("*.json"))]
+    found = [json.loads(path.read_text(encoding="utf-8")) for path in paths]
     return sorted(found, key=lambda each: each["date"], reverse=True)
 
 
@@ -171,7 +185,7 @@ def main(
     if rows is not None:
         date = datetime.datetime.now(datetime.timezone.utc).date().isoformat()
         result = {**json.loads(rows.read_text(encoding="utf-8")), "date": date, "commit": commit}
-        folder = GPUS if "gpus" in result else WATCH if "seconds" in result else RESULTS
+        folder = RESULTS / ("gpus" if "gpus" in result else "watch" if "seconds" in result else "video")
         machine = re.sub(r"[^a-z0-9]+", "-", result["machine"].lower())
         path = folder / f"{machine}-{commit}-{rows.stem}-{date}.json"
         folder.mkdir(exist_ok=True)

@@ -19,7 +19,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Annotated, Any, cast
@@ -42,7 +42,10 @@ STREAMS_PER_SERVER = 32
 
 @dataclass(frozen=True)
 class Row:
-    """Figures of all streams: rates per second, the largest median and 95% latency in ms, the share of lost frames."""
+    """Figures of all streams: rates per second, the largest median and 95% latency in ms, the share of lost frames.
+
+    ``samples`` has those of each stream, by the name of the field that is the worst of them.
+    """
 
     task: str
     streams: int
@@ -53,6 +56,7 @@ class Row:
     latency_p95: float
     dropped: float
     cores: float
+    samples: dict[str, list[float]] = field(default_factory=dict)
 
 
 def serve(path: Path, port: Connection) -> None:
@@ -130,12 +134,13 @@ def measure(task: str, addresses: list[str], flags: GpuFlags, seconds: float) ->
         def passed_of(key: str) -> int:
             return sum(each[key] for each in after) - sum(each[key] for each in before)
 
+        samples = {"least_rate": [each["fps"] for each in after]}
+        samples |= {name: [each[name] for each in after] for name in ("latency_median", "latency_p95")}
         return Row(
             task, len(addresses), after[0]["decoder"], round(passed_of("results") / passed, 1),
-            min(each["fps"] for each in after), max(each["latency_median"] for each in after),
-            max(each["latency_p95"] for each in after),
+            min(samples["least_rate"]), max(samples["latency_median"]), max(samples["latency_p95"]),
             round(passed_of("dropped") / max(passed_of("dropped") + passed_of("results"), 1), 4),
-            round(used / passed, 2),
+            round(used / passed, 2), samples,
         )  # fmt: skip
 
 

@@ -14,8 +14,8 @@ MOST_PARTITIONS = 2
 """The largest number of partitions: between two, tensors are copied twice and the CPU waits. Not measured."""
 LEAST_MULTIPLY_ADDS = 10e6
 """Multiply-adds per run that the GPU has to do. The smallest model measured there, face_detection_front, takes 0.16 ms
-(OpenCL) to 0.38 ms (OpenGL) per frame with its copies on an H200 (benchmarks/results/read-nvidia-h200-2026-11-21.json),
-nearly all of which any model takes. In 0.38 ms one thread of LiteRT's CPU kernels does 9 million: 23 per ns in the same
+(OpenCL) to 0.38 ms (OpenGL) per frame with its copies on an H200 (docs/performance.md), nearly all of which any model
+takes. In 0.38 ms one thread of LiteRT's CPU kernels does 9 million: 23 per ns in the same
 model, on a Xeon of the Skylake family (2026-11-22, the fastest quarter of 12 runs of LiteRT's interpreter).
 """
 

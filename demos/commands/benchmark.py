@@ -7,6 +7,7 @@ import dataclasses
 import json
 import os
 import platform
+import shlex
 import sys
 from collections.abc import Sequence
 from importlib.metadata import version
@@ -166,6 +167,7 @@ def _listed(option: str, text: str, known: tuple[str, ...]) -> list[str]:
 def _environment() -> dict[str, Any]:
     packages = ("framebind", "ai-edge-litert", "numpy")
     return {
+        "command": f"python -m framebind {shlex.join(sys.argv[1:])}",
         "python": platform.python_version(),
         "cpus": os.cpu_count(),
         **{package: version(package) for package in packages},
@@ -185,7 +187,7 @@ def _peak_rss() -> int | None:
 
 # Output ---------------------------------------------------------------------------------------------------------------
 
-LATENCY = ("min", "median", "p95", "max", "avg", "std")
+LATENCY = ("min", "median", "p95", "p99", "max", "avg", "std")
 COUNTS = ("dispatches", "barriers", "api_calls", "kernels", "arena_nbytes", "constants_nbytes")
 PHASES = ("read", "claim", "transform", "lower", "pack", "plan", "compile", "upload", "record")
 

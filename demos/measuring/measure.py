@@ -24,6 +24,8 @@ WARM_UP_SECONDS = 1.0
 """Least time of the warm-up. A GPU lowers its clock while programs are compiled, and NVIDIA's takes 0.3 to 0.7 s of
 frames on OpenGL to raise it again (``benchmarks/clocks.py``). TFLite's benchmark_model warms up for half a second.
 """
+STREAMS, STREAM_SECONDS = 20, 1.0
+"""Largest number of streams, and the seconds after which no other one begins."""
 PROFILES = 20
 """Number of profiled runs; each dispatch's median is reported."""
 
@@ -52,9 +54,14 @@ class Latency:
     min: float
     median: float
     p95: float
+    p99: float
     max: float
     avg: float
     std: float
+
+
+Samples = dict[str, list[float]]
+"""Milliseconds of each frame, of each frame's part of the CPU, and per frame of each stream: frame, submit, stream."""
 
 
 @dataclass
@@ -63,9 +70,9 @@ class Measurement:
 
     ``init`` is the time to make interpreter, delegate and GPU programs; ``initialization`` has its phases (see
     fb.Statistics). ``stream`` is the time per frame if ``latency.count`` frames are submitted back to back, with one
-    wait at the end; ``submit`` is the CPU's part of a frame. ``error`` says why there are no figures; ``difference`` is
-    how far the results are from LiteRT's, as a share of an output's largest value, of peers that are measured beside
-    it. The last three are of a profile.
+    wait at the end; ``submit`` is the CPU's part of a frame. Both are medians of ``samples``. ``error`` says
+    why there are no figures; ``difference`` is how far the results are from LiteRT's, as a share of an output's largest
+    value, of peers that are measured beside it. The last three are of a profile.
     """
 
     model: str
@@ -77,11 +84,21 @@ class Measurement:
     stream: float | None = None
     submit: float | None = None
     difference: float | None = None
+    samples: Samples = field(default_factory=dict)
     initialization: dict[str, float] = field(default_factory=dict)
     statistics: fb.Statistics | None = None
     steps: list[fb.StepTime] = field(default_factory=list)
     costs: list[fb.StepCost] = field(default_factory=list)
     memory: list[fb.TensorMemory] = field(default_factory=list)
+
+    def time(self, subject: Subject, schedule: Schedule, *, streams: bool) -> None:
+        """Time a subject's frames; ``streams``: also streams, and the CPU's part of a frame."""
+        self.latency, self.samples = time_frames(subject, schedule)
+        if not streams:  # what a frame reads back, it has waited for
+            del self.samples["submit"]
+            return
+        self.samples["stream"] = time_streams(subject, self.latency.count)
+        self.submit, self.stream = (float(np.median(self.samples[name])) for name in ("submit", "stream"))
 
 
 @dataclass(frozen=True)
@@ -115,8 +132,8 @@ def warm_up(frame: Callable[[], Any], schedule: Schedule) -> list[float]:
     return warm
 
 
-def time_frames(subject: Subject, schedule: Schedule) -> tuple[Latency, float]:
-    """The latency of a schedule's frames, with a wait after each, and the median of their CPU part."""
+def time_frames(subject: Subject, schedule: Schedule) -> tuple[Latency, Samples]:
+    """The latency of a schedule's frames, with a wait after each, and its samples "frame" and "submit"."""
     first, warm = milliseconds(subject.run), warm_up(subject.run, schedule)
     times, submits, began = list[float](), list[float](), time.perf_counter()
     while len(times) < schedule.runs and (not times or time.perf_counter() < began + schedule.seconds):
@@ -128,21 +145,27 @@ def time_frames(subject: Subject, schedule: Schedule) -> tuple[Latency, float]:
         times.append((time.perf_counter() - started) * 1e3)
     latency = Latency(
         count=len(times), first=first, warm_up=float(np.mean(warm or [first])), min=min(times),
-        median=float(np.median(times)), p95=float(np.percentile(times, 95)), max=max(times),
-        avg=float(np.mean(times)), std=float(np.std(times)),
+        median=float(np.median(times)), p95=float(np.percentile(times, 95)), p99=float(np.percentile(times, 99)),
+        max=max(times), avg=float(np.mean(times)), std=float(np.std(times)),
     )  # fmt: skip
-    return latency, float(np.median(submits))
+    return latency, {"frame": times, "submit": submits}
 
 
-def time_stream(subject: Subject, runs: int) -> float:
-    """The time per frame of ``runs`` frames that are submitted back to back, with one wait at the end."""
+def time_streams(subject: Subject, frames: int) -> list[float]:
+    """Times per frame of streams: ``frames`` frames back to back, with one wait at the end.
 
-    def frames() -> None:
-        for _ in range(runs):
+    Up to STREAMS of them run, for as long as STREAM_SECONDS allow, and one at least.
+    """
+
+    def stream() -> None:
+        for _ in range(frames):
             subject.frame()
         subject.wait()
 
-    return milliseconds(frames) / runs
+    times, began = list[float](), time.perf_counter()
+    while not times or (len(times) < STREAMS and time.perf_counter() < began + STREAM_SECONDS):
+        times.append(milliseconds(stream) / frames)
+    return times
 
 
 # framebind ------------------------------------------------------------------------------------------------------------
@@ -176,9 +199,7 @@ def measure_on_gpu(
         subject = _bound(interpreter, delegate, api, inputs) if bound else read_and_write(interpreter, inputs)
         row.init += milliseconds(delegate.record)
         if not schedule.dry:
-            row.latency, submit = time_frames(subject, schedule)
-            if bound:
-                row.submit, row.stream = submit, time_stream(subject, row.latency.count)
+            row.time(subject, schedule, streams=bound)
             if profiled:
                 delegate.profile()  # which compiles each step by itself
                 warm_up(subject.run, schedule)

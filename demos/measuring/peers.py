@@ -15,7 +15,7 @@ import framebind as fb
 
 from ..console import counted
 from .inputs import Inputs
-from .measure import Measurement, Schedule, Subject, read_and_write, time_frames
+from .measure import Measurement, Schedule, Subject, read_and_write
 from .torch_peer import TORCH_WAYS, measure_torch
 
 
@@ -28,7 +28,7 @@ def litert_cpu(path: Path, threads: int, schedule: Schedule, inputs: Inputs) -> 
     interpreter.allocate_tensors()
     row.init = (time.perf_counter() - started) * 1e3
     if not schedule.dry:
-        row.latency, _ = time_frames(read_and_write(interpreter, inputs), schedule)
+        row.time(read_and_write(interpreter, inputs), schedule, streams=False)
     return row
 
 
@@ -75,7 +75,7 @@ def litert_gpu(path: Path, threads: int, schedule: Schedule, inputs: Inputs) -> 
             buffer.read(math.prod(result["shape"]), np.dtype(result["dtype"]).type)
 
     if not schedule.dry:
-        row.latency, _ = time_frames(Subject(frame), schedule)
+        row.time(Subject(frame), schedule, streams=False)
     return row
 
 

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import framebind as fb
 
 from .inputs import Inputs
-from .measure import Measurement, Schedule, Subject, time_frames, time_stream
+from .measure import Measurement, Schedule, Subject
 
 BOUND = 0.01
 """The largest error of the graph in float32, as a share of an output's largest value, with which it is timed in
@@ -97,9 +97,7 @@ def prepare(name: str, path: Path, inputs: Inputs) -> Measure:
         row.init += (time.perf_counter() - started) * 1e3
         row.difference = relative_error(results, expected)
         if not schedule.dry:
-            subject = Subject(run, torch.cuda.synchronize)
-            row.latency, row.submit = time_frames(subject, schedule)
-            row.stream = time_stream(subject, row.latency.count)
+            row.time(Subject(run, torch.cuda.synchronize), schedule, streams=True)
         return row
 
     return measure

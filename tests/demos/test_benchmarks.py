@@ -64,7 +64,10 @@ def test_benchmark_counts_what_the_engine_counts(model_path: FindModel, context:
         assert set(phases.split()) == set(row["initialization"])
         assert all(took > 0 for took in row["initialization"].values())
         latency = row["latency"]
-        assert 0 < latency["min"] <= latency["median"] <= latency["p95"] <= latency["max"]
+        assert 0 < latency["min"] <= latency["median"] <= latency["p95"] <= latency["p99"] <= latency["max"]
+        samples = row["samples"]
+        assert [len(samples[name]) for name in ("frame", "submit")] == [2, 2] and len(samples["stream"]) > 0
+        assert max(samples["frame"]) == latency["max"] and np.median(samples["submit"]) == row["submit"]
         assert 0 < row["submit"] and 0 < row["stream"]
 
 

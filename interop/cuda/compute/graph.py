@@ -142,7 +142,7 @@ def launches_before(steps: Sequence[Step]) -> list[list[int]]:
     Launches that need not wait for one another run side by side: heads of a model, the copies of a batch's frames. One
     after the other, streams of face_detection_front and pose_landmark_lite took 7 and 4% longer, and eight objects in
     and out 13% (one H200, driver 580.159.04, 2026-11-22, 7b7bcdf: ``benchmarks/batch.py --backend cuda --side-by-side
-    2,3,99,2,3,99``, an option that it had then; ``benchmarks/results/graphs``).
+    2,3,99,2,3,99``, an option that it had then; ``benchmarks/results/medians/graphs``).
     """
     starts = [0, *hazards(steps), len(steps)]
     found: list[list[int]] = []
