@@ -29,10 +29,14 @@ def outcome_of(subject: Subject, backend: Backend) -> Outcome:
     try:
         check = check_of(subject)
         results, reasons = run_on_device(
-            check.model, check.inputs, backend, half=check.half, storage_rule=check.storage_rule
+            check.model, list(check.inputs.values()), backend, half=check.half, storage_rule=check.storage_rule
         )
         seconds = time.perf_counter() - started
-        error, bound = check.measure(results)
+        measured = [
+            (*check.measure(inputs, found), name)
+            for (name, inputs), found in zip(check.inputs.items(), results, strict=True)
+        ]
+        error, bound, name = max(measured, key=_excess)
     except Exception as error:
         reason = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
         return Outcome(subject, "error", seconds=time.perf_counter() - started, reason=reason[:300])
@@ -40,8 +44,16 @@ def outcome_of(subject: Subject, backend: Backend) -> Outcome:
         return Outcome(subject, "left to the CPU", error, bound, seconds, reasons[0][:300], len(reasons))
     finite = np.isfinite(error)
     status = "passed" if finite and error <= bound else "wrong"
-    reason = "" if status == "passed" else "not a number" if not finite else "differs from LiteRT"
+    reason = (
+        "" if status == "passed" else f"{'differs from LiteRT' if finite else 'not a number'}{name and f' for {name}'}"
+    )
     return Outcome(subject, status, error if finite else None, bound, seconds, reason, len(reasons))
+
+
+def _excess(measured: tuple[float, float, str]) -> float:
+    """An error beside its bound."""
+    error, bound, _ = measured
+    return error / max(bound, 1e-30) if np.isfinite(error) else np.inf
 
 
 def described(name: str) -> Device:

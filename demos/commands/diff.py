@@ -15,6 +15,7 @@ import typer
 
 import framebind as fb
 
+from ...delegate.certify.pictures import picture_inputs
 from ..flags import GpuFlags, with_flags
 from ..measuring.inputs import gaussian_input
 from ..measuring.tensors import TensorError, tensor_errors
@@ -50,6 +51,14 @@ class OutputDifference:
 
 
 @dataclass(frozen=True)
+class PictureDifference:
+    """The largest absolute error of each output for a picture."""
+
+    picture: str
+    max_errors: list[float]
+
+
+@dataclass(frozen=True)
 class Times:
     """Mean and standard deviation of one interpreter's ``invoke``, in microseconds."""
 
@@ -71,7 +80,8 @@ def diff(
     """Compare a model on the GPU with LiteRT's CPU interpreter on one thread: errors of each output, latency of both.
 
     Inputs are random: floats of a Gaussian of mean 0 and standard deviation 1/3, cut off at -1 and 1; integers over
-    their type's range likewise.
+    their type's range likewise. A model that takes a picture is also run with pictures, whose errors are a table of
+    their own: what is nearly equal in them can show what noise hides.
 
     Example: python -m framebind diff selfie_segmentation --backend cl --tolerance 1e-4
     """
@@ -79,19 +89,28 @@ def diff(
     with flags.api.open_context(flags.device):
         delegate = fb.GpuDelegate(flags.options(path))
         try:
-            reference, test, differences = _compare(path, delegate, runs, seed)
+            reference, test, differences, pictures = _compare(path, delegate, runs, seed)
             device = delegate.statistics().device
         finally:
             delegate.close()
         if plot is not None:
             _plot(plot, path, device, differences, tensor_errors(path, flags.options(path), seed))
-    exceeded = [d.name for d in differences if tolerance is not None and not d.max_error <= tolerance]
+    largest = [[d.max_error, *(p.max_errors[i] for p in pictures)] for i, d in enumerate(differences)]
+    exceeded = [
+        d.name
+        for d, errors in zip(differences, largest, strict=True)
+        if tolerance is not None and not all(error <= tolerance for error in errors)
+    ]
     if as_json:
         content = {"model": path.stem, "device": device, "runs": runs, "seed": seed, "tolerance": tolerance}
         figures = {"reference_us": dataclasses.asdict(reference), "test_us": dataclasses.asdict(test)}
-        print_json({**content, **figures, "outputs": [dataclasses.asdict(d) for d in differences]})
+        errors = {"outputs": [*map(dataclasses.asdict, differences)], "pictures": [*map(dataclasses.asdict, pictures)]}
+        print_json({**content, **figures, **errors})
     else:
         _print(path, device, runs, reference, test, differences)
+        if pictures:
+            rows = [[p.picture, *(f"{error:.3g}" for error in p.max_errors)] for p in pictures]
+            print_figures("Largest errors for pictures", ("picture",), tuple(d.name for d in differences), rows)
     if exceeded:
         if not as_json:
             print_line(f"Off by more than {tolerance}: {', '.join(exceeded)}")
@@ -119,7 +138,9 @@ def _print(
     print_figures("Absolute errors", ("output",), ("avg", "max", "std"), rows)
 
 
-def _compare(path: Path, delegate: fb.GpuDelegate, runs: int, seed: int) -> tuple[Times, Times, list[OutputDifference]]:
+def _compare(
+    path: Path, delegate: fb.GpuDelegate, runs: int, seed: int
+) -> tuple[Times, Times, list[OutputDifference], list[PictureDifference]]:
     on_cpu = fb.Interpreter(model_path=path, num_threads=1, delegate="cpu")
     on_gpu = fb.Interpreter(model_path=path)
     on_gpu.modify_graph_with_delegate(delegate)
@@ -131,15 +152,25 @@ def _compare(path: Path, delegate: fb.GpuDelegate, runs: int, seed: int) -> tupl
     averages, largest = np.zeros((runs, len(names))), np.zeros(len(names))
     for run in range(runs):
         values = [gaussian_input(detail, random) for detail in inputs]
-        for number, (expected, found) in enumerate(zip(run_reference(values), run_test(values), strict=True)):
-            errors = np.abs(expected.astype(np.float64) - found.astype(np.float64))
-            averages[run, number] = errors.mean()
-            largest[number] = np.maximum(largest[number], errors.max())  # a NaN stays one
+        errors = _errors(run_reference(values), run_test(values))
+        averages[run] = [each.mean() for each in errors]
+        largest = np.maximum(largest, [each.max() for each in errors])  # a NaN stays one
     differences = [
         OutputDifference(name, float(averages[:, i].mean()), float(averages[:, i].std()), float(largest[i]))
         for i, name in enumerate(names)
     ]
-    return _times(reference_times), _times(test_times), differences
+    reference, test = _times(reference_times), _times(test_times)
+    others = [gaussian_input(detail, random) for detail in inputs]
+    pictures = [
+        PictureDifference(name, [float(each.max()) for each in _errors(run_reference(values), run_test(values))])
+        for name, values in picture_inputs(inputs, others).items()
+    ]
+    return reference, test, differences, pictures
+
+
+def _errors(expected: Outputs, found: Outputs) -> list[npt.NDArray[np.float64]]:
+    """The absolute error of each element, by output."""
+    return [np.abs(a.astype(np.float64) - b.astype(np.float64)) for a, b in zip(expected, found, strict=True)]
 
 
 def _times(seconds: list[float]) -> Times:

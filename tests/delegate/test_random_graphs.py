@@ -34,7 +34,7 @@ def test_graph(gpu: Device, seed: int) -> None:
     recipe = draw(seed)
     case = case_of(recipe)
     backend = backend_of(gpu)
-    results, reasons = run_on_device(case.model, [case.input], backend, half=recipe.half)
+    (results,), reasons = run_on_device(case.model, [[case.input]], backend, half=recipe.half)
     found = compare(case, results)
     assert reasons == [] and found.passed, f"{found}: {recipe}"
 

@@ -7,9 +7,12 @@ import json
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
+import numpy as np
 import pytest
 
 import framebind as fb
@@ -17,7 +20,9 @@ from framebind.delegate.certify.certificate import Certificate, certificate_from
 from framebind.delegate.certify.checks import Subject
 from framebind.delegate.certify.devices import Device, versions
 from framebind.delegate.certify.outcomes import Journal, Outcome
+from framebind.delegate.certify.pictures import picture_inputs
 from framebind.delegate.certify.runner import run
+from framebind.delegate.certify.worker import outcome_of
 from support.environment import ROOT
 
 LLVMPIPE = Device("gl", "llvmpipe", "Mesa", True)
@@ -51,6 +56,35 @@ def test_checks_run_in_a_process_of_their_own() -> None:
     assert [outcome.status for outcome in outcomes] == ["passed", "error"]
     assert outcomes[0].error is not None and outcomes[0].error <= 1e-5 and outcomes[0].seconds > 0
     assert "missing.tflite" in outcomes[1].reason
+
+
+@pytest.mark.parametrize("context", ["gl"], indirect=True)
+@pytest.mark.usefixtures("context")
+@pytest.mark.parametrize("half", [False, True])
+def test_a_model_is_checked_with_pictures(model_path: Callable[[str], Path], half: bool) -> None:
+    """hair_segmentation's result depends on which of equal maxima counts. Bounds are LiteRT's own differences."""
+    outcome = outcome_of(Subject("model", str(model_path("hair_segmentation")), half), "opengl")
+    assert outcome.status == "passed", outcome
+    assert outcome.error is not None and outcome.bound is not None and 1e-4 < outcome.error < outcome.bound < 0.5
+
+
+def test_pictures_have_the_form_of_the_input_that_takes_them() -> None:
+    details: list[dict[str, Any]] = [
+        {"shape": (2, 6, 8, 4), "dtype": np.float32},
+        {"shape": (1, 1, 6, 8), "dtype": np.int8},
+        {"shape": (1, 5), "dtype": np.float32},
+    ]
+    values = [np.zeros(detail["shape"], detail["dtype"]) for detail in details]
+    pictures = picture_inputs(details, values)
+    assert list(pictures)[:6] == ["astronaut", "astronaut's face", "hand", "black", "white", "gradient"]
+    for inputs in pictures.values():
+        assert [(x.shape, x.dtype) for x in inputs] == [(x.shape, x.dtype) for x in values]
+        assert not inputs[0][..., 3].any() and inputs[2] is values[2]
+    white, signed = pictures["white"], pictures["astronaut, from -1 to 1"]
+    assert (white[0][..., :3] == 1).all() and (white[1] == 127).all() and (pictures["black"][1] == -128).all()
+    np.testing.assert_array_equal(signed[0][..., :3], pictures["astronaut"][0][..., :3] * 2 - 1)
+    assert len(np.unique(pictures["astronaut"][1])) > 20
+    assert picture_inputs(details[2:], values[2:]) == {}
 
 
 def test_a_device_that_is_not_there() -> None:
