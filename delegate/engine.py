@@ -26,7 +26,7 @@ from .run.boundary import BoundaryTensors
 from .run.cpu_operators import CpuOperators
 from .run.frames import first_object
 from .run.maker import ProgramMaker
-from .run.messages import inputs_and_outputs, tensor_label, why_not_bindable
+from .run.messages import CLOSED, inputs_and_outputs, tensor_label, why_not_bindable
 from .run.partition import Partition
 from .run.program import Program
 from .run.shapes import Shape, shape_sources
@@ -50,7 +50,6 @@ class Engine:
         """The claims and selections, by the number of the subgraph."""
         self.unrolled: dict[int, Location] = {}
         """The subgraphs that LiteRT does not run, and the operator on the GPU that runs each: a loop."""
-        self.closed = False
         self.least_multiply_adds: float | None = None
         """Multiply-adds per run from which on a subgraph is taken, if the GPU can run nearly all of it in few
         partitions; None takes whatever the GPU can run.
@@ -80,8 +79,7 @@ class Engine:
         them also takes the errors of the callbacks (``take_error``) and reports inputs (``input_set``). LiteRT's own
         interpreter gives None.
         """
-        if self.closed:
-            raise DelegateError("this GpuDelegate is closed: make a new one")
+        self.check_open()
         if self._native is not None:
             raise DelegateError("this GpuDelegate already serves an interpreter: make one for each interpreter")
         self.model = model or self.model
@@ -94,6 +92,16 @@ class Engine:
         self.boundary.inputs_are_announced = model is not None
         self._native = NativeDelegate(self, self.model, quiet=model is not None)
         return self._native.pointer
+
+    @property
+    def closed(self) -> bool:
+        """Whether ``close`` was called."""
+        return self.boundary.closed
+
+    def check_open(self) -> None:
+        """Raise DelegateError if ``close`` was called."""
+        if self.closed:
+            raise DelegateError(CLOSED)
 
     @property
     def is_attached(self) -> bool:
@@ -165,16 +173,14 @@ class Engine:
         """Free everything on the GPU and let go of the bound objects. Calling it again does nothing."""
         if self.closed:
             return
-        self.closed = True
+        self.boundary.closed = True
         self._partitions_by_tensor.clear()
         if self._cache is not None and self.device is not None:
             with self.device.entered():
                 self._cache.save()
         for partition in self.partitions:
             partition.release()
-        self.boundary.release()
-        self.boundary.release_variables()
-        self.boundary.forget_bound()
+        self.boundary.close()
         if self.device is not None:
             self.device.close()
 
@@ -182,6 +188,7 @@ class Engine:
 
     def claim(self, graph: NativeGraph) -> Sequence[int]:
         """Choose the operators of a subgraph that go to the GPU. Logs the others with the reasons, once."""
+        self.check_open()
         subgraph = graph.subgraph
         loop = self._loop_around(graph.index)
         if loop is not None:
@@ -261,8 +268,7 @@ class Engine:
 
     def copy_to_cpu(self, graph: NativeGraph, tensor: int) -> None:
         """Copy a tensor that the GPU computed to the CPU's memory, counted."""
-        if self.closed:
-            raise DelegateError("this GpuDelegate is closed, so its results on the GPU are gone: make a new one")
+        self.check_open()
         with self.boundary.open_device.entered():
             self.boundary.download(graph, tensor)
 
@@ -281,8 +287,9 @@ class Engine:
 
     def running_device(self) -> Device:
         """The device. Raises DelegateError if nothing runs on one."""
+        self.check_open()
         device = self.boundary.device
-        if self.closed or device is None:
+        if device is None:
             raise DelegateError("no operator runs on the GPU, so there is nothing to wait for; the log says why")
         return device
 
@@ -375,7 +382,7 @@ class Engine:
                 "with interpreter.modify_graph_with_delegate(delegate)"
             )
         if self.closed:
-            raise BindingError(f"tensor {tensor} cannot be bound: this GpuDelegate is closed")
+            raise BindingError(f"tensor {tensor} cannot be bound: {CLOSED}")
         found = [p for p in self.partitions if p.subgraph == 0 and tensor in (*p.inputs, *p.outputs)]
         if found and not graph.subgraph.tensors[tensor].variable:
             self._partitions_by_tensor[tensor] = found

@@ -151,8 +151,7 @@ class GpuDelegate:
 
         Call ``allocate_tensors`` first: it gives the tensors their shapes. Raises the errors that ``invoke`` would.
         """
-        if self.engine.closed:
-            raise DelegateError("this GpuDelegate is closed: make a new one, and an interpreter for it")
+        self.engine.check_open()
         dispatches = [partition.record() for partition in self.engine.partitions]
         recorded = counted(sum(dispatches), "dispatch", "dispatches")
         log.info(f"recorded {recorded} in {counted(len(dispatches), 'partition')}")

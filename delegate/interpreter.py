@@ -342,7 +342,7 @@ class Interpreter(litert.Interpreter):
         delegate = self._gpu_delegate
         if delegate is None or delegate.is_readable(tensor_index, subgraph_index):
             return
-        if self._model.subgraphs[subgraph_index].tensors[tensor_index].variable:
+        if delegate.engine.closed or self._model.subgraphs[subgraph_index].tensors[tensor_index].variable:
             delegate.ensure_tensor_data_is_readable(tensor_index, subgraph_index)
         else:
             raise BindingError(

@@ -56,6 +56,8 @@ class BoundaryTensors:
     """
 
     def __init__(self, wait_type: WaitType) -> None:
+        self.closed = False
+        """The delegate was closed, or is being closed: nothing runs any longer."""
         self.keep_outputs = False
         self.needs_entering = False
         """The device is one that is entered before it is used: see interop/device.py."""
@@ -358,6 +360,10 @@ class BoundaryTensors:
             binding.resource.release()
         self._values.clear()
 
-    def forget_bound(self) -> None:
-        """Let go of all objects of the user."""
+    def close(self) -> None:
+        """Free all buffers and let go of the user's objects. Results that were not copied stay unreadable."""
+        unreadable = set(self._unreadable)
+        self.release()
+        self.release_variables()
         self._bound.clear()
+        self._unreadable |= unreadable

@@ -7,6 +7,9 @@ from collections.abc import Mapping, Sequence
 from ...kernels.tensor import LARGEST_RANK, TensorInfo
 from ..read.model import Subgraph
 
+CLOSED = "this GpuDelegate is closed: make a new one, and an interpreter for it"
+"""For errors of all that a delegate cannot do any longer after ``close``."""
+
 
 def tensor_label(index: int, tensor: TensorInfo) -> str:
     """For messages: "tensor 3 'image' (BHWC 1x257x257x3)"."""

@@ -15,7 +15,7 @@ from ..transform.graph import Graph
 from .boundary import BoundaryTensors
 from .cpu_operators import CpuOperators
 from .maker import ProgramMaker
-from .messages import named_reasons, tensor_label
+from .messages import CLOSED, named_reasons, tensor_label
 from .objects import check_objects
 from .program import Program
 from .shapes import Shape
@@ -221,6 +221,8 @@ class Partition:
     def invoke(self) -> None:
         """Bind changed objects, copy inputs from the CPU, run, and mark the outputs as being on the GPU."""
         self.was_called = True
+        if self._boundary.closed:
+            raise DelegateError(CLOSED)
         if self._boundary.needs_entering:
             with self._boundary.open_device.entered():
                 self._invoke()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -648,6 +648,34 @@ def test_closed_is_an_error(context: fb.GlContext) -> None:
     for use in (interpreter.invoke, lambda: delegate.bind_buffer_to_tensor(fb.GlBuffer(240), 0)):
         with pytest.raises(fb.FramebindError, match="closed"):
             use()
+
+
+@pytest.mark.parametrize("shapes", [(X.shape,), (X.shape, (2, *X.shape[1:]))], ids=["as made", "resized"])
+def test_a_closed_delegate_computes_nothing_more(context: fb.GlContext, shapes: Sequence[tuple[int, ...]]) -> None:
+    """The context lives on, and so do the bound objects, which would keep the last frame without a word."""
+    interpreter, delegate = ready(chain("EXP", "TANH"))
+    interpreter.set_allow_buffer_handle_output(True)
+    result = fb.GlBuffer(X.nbytes)
+    delegate.bind_buffer_to_tensor(result, 2)
+    interpreter.set_tensor(0, X)
+    interpreter.invoke()
+    delegate.close()
+    for shape in shapes:
+        with pytest.raises(fb.DelegateError, match="is closed: make a new one, and an interpreter for it"):
+            interpreter.resize_tensor_input(0, shape)
+            interpreter.allocate_tensors()
+            interpreter.invoke()
+    for use in (
+        interpreter.invoke,
+        delegate.record,
+        delegate.fence,
+        lambda: interpreter.get_tensor(2),
+        lambda: interpreter.ensure_tensor_data_is_readable(2),
+    ):
+        with pytest.raises(fb.DelegateError, match="is closed: make a new one, and an interpreter for it"):
+            use()
+    another, _ = ready(chain("EXP", "TANH"))
+    close(run(another), EXP_TANH)
 
 
 def test_interpreters_leave_nothing_behind(context: fb.GlContext) -> None:
