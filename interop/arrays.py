@@ -68,6 +68,17 @@ def check_unmasked(array: np.ndarray) -> None:
         )
 
 
+def filled_array(array: np.ndarray, label: str) -> np.ndarray:
+    """The plain array on the memory of one that is to be filled with what ``label`` holds.
+
+    Raises BindingError if it is read-only, or has gaps.
+    """
+    array = np.asarray(array)  # the attributes of a subclass may be anything
+    if not array.flags.c_contiguous or not array.flags.writeable:
+        raise BindingError(f"{label} can be read into a writable C-contiguous array only")
+    return array
+
+
 def share_elements(one: ArrayLayout, one_start: int, other: ArrayLayout, other_start: int) -> bool:
     """Whether two arrays in one allocation, which begin at these bytes of it, have an element in common."""
     return np.shares_memory(np.asarray(_Addresses(one, one_start)), np.asarray(_Addresses(other, other_start)))

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import math
+import mmap
+import os
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +24,11 @@ _KINDS = {0: "i", 1: "u", 2: "f", 6: "b"}
 _OTHER_KINDS = {4: "bfloat16", 5: "complex"}
 _READ_ONLY, _IS_COPIED = 1, 2
 """Flags of a tensor."""
+_MOST_DIMENSIONS = 32
+"""Most dimensions of an array of NumPy 1."""
+_LAST_ADDRESS = (1 << 63) - 1
+_ASYNC = 1
+"""MS_ASYNC."""
 LEGACY_STREAM, PER_THREAD_STREAM, NO_STREAM = 1, 2, -1
 """The protocol's numbers of CUDA's legacy default stream, whose handle may be 0 as well; of the default stream of each
 thread; and of no order at all.
@@ -122,14 +130,81 @@ def imported(native: Any, stream: int | None = None) -> Imported:
     tensor, read_only = _unpacked(capsule, what)
     if tensor.device_type not in devices:
         raise BindingError(f"{what} cannot be bound: its tensor is on DLPack's device {tensor.device_type} after all")
-    dtype, rank = _dtype_of(tensor, what), tensor.rank
-    steps = [dtype.itemsize * n for n in tensor.strides[:rank]] if tensor.strides else None
-    # CuPy divides the bytes as if they had no sign.
-    strides = None if steps is None else tuple((step + (1 << 63)) % (1 << 64) - (1 << 63) for step in steps)
+    dtype = _dtype_of(tensor, what)
+    shape = _shape_of(tensor, what)
+    strides = _strides_of(tensor, dtype.itemsize)
+    _check_memory(tensor, shape, strides, dtype.itemsize, what)
     return Imported(
-        (tensor.data or 0) + tensor.byte_offset, tensor.device, tuple(tensor.shape[:rank]), dtype, strides, read_only,
+        (tensor.data or 0) + tensor.byte_offset, tensor.device, shape, dtype, strides, read_only,
         _Taken(capsule), takes_stream and stream != PER_THREAD_STREAM,
     )  # fmt: skip
+
+
+def _shape_of(tensor: _Tensor, what: str) -> tuple[int, ...]:
+    """The sizes of a tensor's dimensions. Raises BindingError for what is no shape."""
+    if not 0 <= tensor.rank <= _MOST_DIMENSIONS:
+        raise BindingError(
+            f"{what} cannot be bound: its tensor has {tensor.rank} dimensions, and 0 to {_MOST_DIMENSIONS} are read"
+        )
+    if tensor.rank and not tensor.shape:
+        raise BindingError(f"{what} cannot be bound: its tensor has {tensor.rank} dimensions, and no shape (NULL)")
+    shape = tuple(tensor.shape[: tensor.rank])
+    if any(size < 0 for size in shape):
+        raise BindingError(f"{what} cannot be bound: its tensor's shape, {shape}, has a negative size")
+    return shape
+
+
+def _strides_of(tensor: _Tensor, itemsize: int) -> tuple[int, ...] | None:
+    """The bytes from one index to the next along each dimension; None if the tensor is C-contiguous."""
+    if not tensor.strides:
+        return None
+    steps = [itemsize * n for n in tensor.strides[: tensor.rank]]
+    # CuPy divides the bytes as if they had no sign.
+    return tuple((step + (1 << 63)) % (1 << 64) - (1 << 63) for step in steps)
+
+
+def _check_memory(
+    tensor: _Tensor, shape: tuple[int, ...], strides: tuple[int, ...] | None, itemsize: int, what: str
+) -> None:
+    """Raise BindingError if the elements of a tensor cannot be in memory.
+
+    The producer is believed as to what its memory holds, but memory of the CPU is checked to be there: to read other
+    addresses would end the process.
+    """
+    if 0 in shape:
+        return
+    begin = (tensor.data or 0) + tensor.byte_offset
+    if strides is None:
+        first, end = begin, begin + math.prod(shape) * itemsize
+    else:
+        reaches = [(size - 1) * step for size, step in zip(shape, strides, strict=True)]
+        first = begin + sum(reach for reach in reaches if reach < 0)
+        end = begin + sum(reach for reach in reaches if reach > 0) + itemsize
+    is_there = bool(tensor.data) and 0 < first and end <= _LAST_ADDRESS
+    if not is_there or (tensor.device_type in HOST_DEVICES and not _is_mapped(first, end - first)):
+        steps = f" and strides of {strides} bytes" if strides is not None else ""
+        raise BindingError(
+            f"{what} cannot be bound: its tensor of shape {shape}{steps} has its data at {tensor.data or 0:#x}, offset "
+            f"{tensor.byte_offset}, and there is no memory of {end - first} bytes"
+        )
+
+
+def _is_mapped(address: int, length: int) -> bool:
+    """Whether all these bytes are mapped into this process. Windows does not tell: there they are believed to be."""
+    if _msync is None:
+        return True
+    start = address - address % mmap.PAGESIZE
+    return _msync(start, address + length - start, _ASYNC) == 0  # writes nothing, and says if a page is missing
+
+
+def _function_msync() -> Any:
+    """POSIX's msync; None on Windows."""
+    if os.name != "posix":
+        return None
+    return ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)(("msync", ctypes.CDLL(None)))
+
+
+_msync = _function_msync()
 
 
 def _dtype_of(tensor: _Tensor, what: str) -> np.dtype[Any]:
@@ -235,7 +310,7 @@ def host_array(native: Any) -> np.ndarray:
     """Such an object as a NumPy array on the same memory. Raises BindingError if it does not give it out."""
     if isinstance(native, np.ndarray):
         check_unmasked(native)
-        return native
+        return np.asarray(native)  # of a subclass, whose attributes may be anything, the plain array
     given = imported(native)
     description = {
         "shape": given.shape, "typestr": given.dtype.str, "strides": given.strides,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import pyopencl as cl
 
-from ..arrays import ArrayLayout, check_unmasked
+from ..arrays import ArrayLayout, check_unmasked, filled_array
 from ..errors import BindingError
 from ..record.checks import check_texels
 from ..transfers import transfers
@@ -223,8 +223,7 @@ class ClBuffer(_ClObject):
 
     def read(self, queue: cl.CommandQueue, array: np.ndarray, reason: str, offset: int = 0) -> None:
         """Fill a C-contiguous ``array`` with the bytes from ``offset`` on, after what was enqueued before. Counted."""
-        if not array.flags.c_contiguous or not array.flags.writeable:
-            raise BindingError(f"{self.label} can be read into a writable C-contiguous array only")
+        array = filled_array(array, self.label)
         self.check_range(offset, array.nbytes)
         if array.nbytes:
             transfers.count("download", array.nbytes, reason)

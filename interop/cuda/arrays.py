@@ -9,7 +9,7 @@ import numpy as np
 
 from ...kernels.tensor import strides_of
 from .. import dlpack
-from ..arrays import ArrayLayout, array_layout, check_unmasked
+from ..arrays import ArrayLayout, array_layout, check_unmasked, filled_array
 from ..dlpack import LEGACY_STREAM
 from ..errors import BindingError
 from ..transfers import transfers
@@ -220,8 +220,7 @@ class CudaArray(CudaObject):
 
     def read(self, context: CudaContext, array: np.ndarray, reason: str, offset: int = 0) -> None:
         """Fill a C-contiguous ``array`` with the bytes from ``offset`` on, after what was submitted before. Counted."""
-        if not array.flags.c_contiguous or not array.flags.writeable:
-            raise BindingError(f"{self.label} can be read into a writable C-contiguous array only")
+        array = filled_array(array, self.label)
         self._check_range(offset, array.nbytes)
         if array.nbytes:
             transfers.count("download", array.nbytes, reason)

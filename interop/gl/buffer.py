@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import check_unmasked
+from ..arrays import check_unmasked, filled_array
 from ..errors import BindingError
 from ..transfers import transfers
 from . import query as gl_query
@@ -227,8 +227,7 @@ class GlBuffer(GlObject):
             If the array cannot be filled, or the bytes lie outside the buffer.
         """
         self.check()
-        if not array.flags.c_contiguous or not array.flags.writeable:
-            raise BindingError(f"{self.label} can be read into a writable C-contiguous array only")
+        array = filled_array(array, self.label)
         self._check_range(offset, array.nbytes)
         if not array.nbytes:
             return
