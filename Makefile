@@ -5,7 +5,7 @@ BIN := .venv/bin
 # The tests start a hundred Python processes: each would compile every module anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup test test-quick test-all demo docs lint types clean
+.PHONY: setup test test-quick test-all pythons demo docs lint types clean
 
 setup: .venv/.ready
 
@@ -29,6 +29,9 @@ test-quick: setup
 
 test-all: setup
 	$(PYTEST) --tier all
+
+pythons: setup
+	$(BIN)/python scripts/pythons.py
 
 demo: .venv/.demo
 	@echo "Painting 48 frames of a moving photograph (a software GPU takes half a minute):"

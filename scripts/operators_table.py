@@ -12,7 +12,7 @@ import textwrap
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import flatbuffers
 from ai_edge_litert import schema_py_generated as schema
@@ -145,7 +145,7 @@ def _reasons(function: Callable[..., Any], words: Words, seen: set[Any]) -> Iter
         called = function.__globals__.get(node.id) if isinstance(node, ast.Name) else None
         if inspect.isfunction(called):
             yield from _reasons(called, _words(called, calls.get(id(node)), words), seen)
-        elif inspect.isclass(called):
+        elif inspect.isclass(called) and not get_args(called):  # on Python 3.10 list[int] is a class
             checks = [getattr(called, "__post_init__", None), getattr(called, "output_shapes", None)]
             for check in checks if issubclass(called, Operation) else checks[:1]:
                 if inspect.isfunction(check):

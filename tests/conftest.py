@@ -42,7 +42,6 @@ pytest_plugins = ("support.screen", "support.webcam", "support.recording_driver"
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--tier", choices=tiers.TIERS, default="default", help="which tests run (support/tiers.py)")
-    parser.addoption("--after", choices=tiers.TIERS, help="a tier that ran on this tree: leave out its tests")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -56,14 +55,11 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """A test that takes ``operator_run`` runs the tier's operator cases on each device, less those that ran before."""
+    """A test that takes ``operator_run`` runs the tier's operator cases on each device."""
     if "operator_run" in metafunc.fixturenames:
-        tier, after = metafunc.config.getoption("--tier"), metafunc.config.getoption("--after")
+        tier = metafunc.config.getoption("--tier")
         pairs = [
-            (device, run)
-            for device in cover.DEVICES
-            if is_wanted(device)
-            for run in cover.chosen_runs(tier, device, after=after)
+            (device, run) for device in cover.DEVICES if is_wanted(device) for run in cover.chosen_runs(tier, device)
         ]
         ids = [f"{device} {run}" for device, run in pairs]
         metafunc.parametrize("operator_run", pairs, ids=ids, indirect=True)
@@ -71,7 +67,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out what the tier leaves out."""
-    chosen = dict.fromkeys(tiers.chosen(config.getoption("--tier"), items, after=config.getoption("--after")))
+    chosen = dict.fromkeys(tiers.chosen(config.getoption("--tier"), items))
     config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
     items[:] = chosen
 

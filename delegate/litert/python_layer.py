@@ -21,11 +21,17 @@ _MAX_LENGTH = 2000
 """The most characters of LiteRT's text in a message: LiteRT adds the reports of all nodes to it."""
 
 
+_NO_TEXT = "LiteRT's reason has characters that are not UTF-8, and Python before 3.11 loses it"
+
+
 def text_of(error: Exception) -> str:
-    """LiteRT's text behind an exception of its Python layer, in printable form."""
+    """LiteRT's text behind an exception of its Python layer, in printable form.
+
+    Before Python 3.11 a text that is not UTF-8 is lost on its way through LiteRT's Python layer.
+    """
     raw = error.object if isinstance(error, UnicodeDecodeError) else str(error)
     text = raw if isinstance(raw, str) else bytes(raw).decode("utf-8", "backslashreplace")
-    return printable(" ".join(text.split("\n")).strip())[:_MAX_LENGTH]
+    return printable(" ".join(text.split("\n")).strip())[:_MAX_LENGTH] or _NO_TEXT
 
 
 _ABOUT_ARGUMENTS = ("num_threads", "op resolver", "Looking up symbol", "custom_op_registerers")

@@ -197,7 +197,7 @@ def test_the_tutorials_webcam_takes_ten_lines() -> None:
 # Commands -------------------------------------------------------------------------------------------------------------
 
 Command = typer.core.TyperCommand | typer.core.TyperGroup
-OTHER_PROGRAMS = ("--gpus", "--device", "--no-deps", "--after", "--tier")
+OTHER_PROGRAMS = ("--gpus", "--device", "--no-deps", "--tier")
 """Options of docker, pip and this suite that pages speak of."""
 
 

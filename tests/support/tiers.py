@@ -54,15 +54,8 @@ def load_profile(tier: Tier) -> None:
     settings.load_profile(tier)
 
 
-def chosen(tier: Tier, items: Sequence[pytest.Item], *, after: Tier | None = None) -> list[pytest.Item]:
-    """The tests that a session of this tier runs, of those that were collected.
-
-    ``after`` is a tier that has run on the same tree: what it ran is left out, except properties, of which this tier
-    draws more. Operator cases were left out as parameters.
-    """
-    if after is not None:
-        ran = {item for item in chosen(after, items) if not (_takes_run(item) or _draws_examples(item))}
-        return [item for item in chosen(tier, items) if item not in ran]
+def chosen(tier: Tier, items: Sequence[pytest.Item]) -> list[pytest.Item]:
+    """The tests that a session of this tier runs, of those that were collected."""
     if tier == "all":
         return list(items)
     if tier == "quick":
@@ -70,10 +63,6 @@ def chosen(tier: Tier, items: Sequence[pytest.Item], *, after: Tier | None = Non
     kept = [item for item in items if _takes_run(item) or not _is_repeated(item)]
     dropped = _repeated_of_kernels(kept)
     return [item for item in kept if _takes_run(item) or item not in dropped]
-
-
-def _draws_examples(item: pytest.Item) -> bool:
-    return getattr(getattr(item, "obj", None), "is_hypothesis_test", False)
 
 
 def _takes_run(item: pytest.Item) -> bool:
@@ -265,7 +254,6 @@ REPEATED: Mapping[str, Callable[[Mapping[str, Any]], bool]] = {
     "test_overlap.py::test_a_model_of_any_size_is_compiled_once_for_each_size": _always,  # a large model
     "test_pool.py::test_an_interrupted_run_ends_its_workers_and_goes_on": _always,  # processes of two runs
     "test_remote.py::test_urls_travel_to_workers": _always,  # processes, as in test_pool.py
-    "test_ray.py": _always,  # a cluster's start is 5 s
     "test_random_graphs.py::test_graph": _is_later_graph,
     "test_kernels.py::test_a_text_of_each_kernel_compiles": _on("architecture", 75, 80),
     "test_kernels.py::test_the_kernels_of_every_operator_case_compile": _always,  # minutes of NVIDIA's compiler

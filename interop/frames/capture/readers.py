@@ -287,12 +287,13 @@ def painted_picture(width: int = 960, height: int = 720) -> Frame:
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
     """Silence OpenCV's own log, which says in several lines what our error says in one."""
-    logging = load_cv2().utils.logging
-    before = logging.setLogLevel(logging.LOG_LEVEL_SILENT)
+    cv2 = load_cv2()
+    set_log_level = getattr(cv2.utils, "logging", cv2).setLogLevel  # cv2's own before OpenCV 4.13
+    before = set_log_level(0)  # LOG_LEVEL_SILENT
     try:
         yield
     finally:
-        logging.setLogLevel(before)
+        set_log_level(before)
 
 
 def describe(frame: npt.NDArray[Any]) -> str:

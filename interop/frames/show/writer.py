@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import dataclass
 from queue import SimpleQueue
-from typing import Generic, NamedTuple, Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from ..video.work_time import WorkTime
 
@@ -19,7 +20,8 @@ class WrittenFile(Protocol[_Taken]):
     def finish(self) -> None: ...
 
 
-class _Picture(NamedTuple, Generic[Frame]):
+@dataclass(frozen=True, slots=True)
+class _Picture(Generic[Frame]):
     slot: int
     """The slot of the ring that holds the frame."""
     frame: Frame

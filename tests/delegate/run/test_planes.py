@@ -197,7 +197,7 @@ def test_matrix_and_range_are_those_of_the_frame(device: Device, matrix: Any, ra
     frame.colorspace, frame.color_range = SPACES[matrix], 1 if range == "limited" else 2
     picture = fb.YuvPicture.from_frame(frame)
     assert (picture.matrix, picture.range, picture.format) == (matrix, range, "yuv444p")
-    codes = np.stack([np.from_dlpack(plane) for plane in frame.planes], -1) / 255
+    codes = frame.to_ndarray(channel_last=True) / 255
     factors = np.array(picture.colours.rows())
     colours = codes @ factors[:, :3].T + factors[:, 3]
     assert np.abs(np.clip(colours, 0, 1) - swscale(frame, matrix, range)).max() <= 1 / 255

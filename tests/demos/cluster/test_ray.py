@@ -1,4 +1,4 @@
-"""``--ray`` and ``ray.data``: two workers of this machine, and a kill in the middle. Needs the extra ``ray``."""
+"""``--ray`` and ``ray.data``: two workers of this machine, and a kill in the middle."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import ray
+import ray.data
 
 import framebind as fb
 from framebind.demos.cluster.on_ray import run_on_ray
@@ -21,12 +23,7 @@ from support.video.unfinished import wait_for_work
 
 
 @pytest.fixture(scope="module")
-def ray() -> Any:
-    return pytest.importorskip("ray", reason="Ray is not installed: pip install 'framebind[ray]'")
-
-
-@pytest.fixture(scope="module")
-def cluster(ray: Any) -> Iterator[None]:
+def cluster() -> Iterator[None]:
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     ray.init(num_cpus=2, num_gpus=0, include_dashboard=False, object_store_memory=80 << 20, logging_level="error")
     yield
@@ -67,7 +64,7 @@ def test_an_actor_that_is_killed_loses_and_doubles_nothing(tmp_path: Path, model
 
 @pytest.mark.usefixtures("cluster")
 def test_a_stage_in_ray_data(tmp_path: Path, model: str) -> None:
-    data: Any = pytest.importorskip("ray.data", reason="ray[data] is not installed: pip install 'framebind[ray]'")
+    data: Any = ray.data
     clips = [write_clip(tmp_path / f"{n}.mp4", frames=3) for n in range(3)]
     (tmp_path / "broken.mp4").write_bytes(b"no video")
     videos = data.from_items([{"path": str(path)} for path in [*clips, tmp_path / "broken.mp4"]])
@@ -79,7 +76,7 @@ def test_a_stage_in_ray_data(tmp_path: Path, model: str) -> None:
     assert broken["source"].endswith("broken.mp4") and "SourceError" in broken["error"]
 
 
-def test_no_cluster(tmp_path: Path, ray: Any) -> None:
+def test_no_cluster(tmp_path: Path) -> None:
     if ray.is_initialized():
         ray.shutdown()
     with pytest.raises(fb.DeviceError, match="no Ray cluster answers at 'auto'"):

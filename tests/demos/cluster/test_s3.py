@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import s3fs
+from moto.server import ThreadedMotoServer
 from typer.testing import CliRunner
 
 from framebind.__main__ import app
@@ -19,9 +21,7 @@ from support.video.clips import write_clip
 @pytest.fixture
 def store(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """The file system of an empty bucket, whose server the environment names."""
-    moto = pytest.importorskip("moto.server", reason="moto is not installed: pip install 'moto[s3]' flask flask-cors")
-    s3fs = pytest.importorskip("s3fs", reason="s3fs is not installed: pip install s3fs")
-    server = moto.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()
     host, port = server.get_host_and_port()
     for name, value in {

@@ -73,7 +73,7 @@ def test_any_model_s_outputs_are_saved_as_they_are(tmp_path: Path) -> None:
               "--output", str(tmp_path / "out"), "--cache", str(tmp_path / "cache")]
     )  # fmt: skip
     assert result.exit_code == 0, result.output
-    with np.load(tmp_path / "out" / "a.npz") as read:
+    with np.load(tmp_path / "out" / "a-mkv.npz") as read:
         assert set(read) == {"frame", "time", "t1"}
         np.testing.assert_allclose(read["time"], [0, 0.04, 0.08], atol=1e-3)
         seen = (np.log(read["t1"][:, 0]) * 0.25 + 0.5) * 255

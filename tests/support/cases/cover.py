@@ -21,14 +21,11 @@ COVERS = {"gl": "facts"}
 """By device: the cover that ``make test`` runs there. Others run "outlines"."""
 
 
-def chosen_runs(tier: Tier, device: str, *, after: Tier | None = None) -> list[Run]:
-    """The runs of a device in a session of this tier, less those of the tier ``after`` that ran before.
+def chosen_runs(tier: Tier, device: str) -> list[Run]:
+    """The runs of a device in a session of this tier.
 
     They are the first case of each operator for "quick", and those of the device's cover for "default".
     """
-    if after is not None:
-        ran = set(chosen_runs(after, device))
-        return [run for run in chosen_runs(tier, device) if run not in ran]
     if tier == "all":
         return all_runs()
     if tier == "quick":
