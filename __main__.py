@@ -28,6 +28,7 @@ from .demos.commands.process import process
 from .demos.commands.watch import watch
 from .demos.console import printable
 from .demos.flags import canonical
+from .demos.measuring.tool_flags import ToolCommand
 
 COMMANDS = (doctor, devices, inspect, models, benchmark, diff, culprit, certify, process, watch)
 
@@ -35,7 +36,7 @@ app = typer.Typer(
     no_args_is_help=True, pretty_exceptions_enable=False, context_settings={"token_normalize_func": canonical}
 )
 for command in COMMANDS:
-    app.command()(command)
+    app.command(cls=ToolCommand)(command)
 app.add_typer(evaluate, name="evaluate")
 app.add_typer(demo, name="demo")
 

@@ -149,7 +149,7 @@ def compiled(path: Path, api: Api, batch: int, way: Way) -> Iterator[Callable[[S
         )  # fmt: skip
 
     try:
-        Inputs(shapes_of(path, batch)).resize(interpreter)
+        Inputs(shapes_of(path, batch)).fitted(interpreter)
         interpreter.allocate_tensors()
         bind_all(interpreter, delegate, api, batch, way.objects)
         device: Any = delegate.engine.running_device()

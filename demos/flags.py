@@ -30,6 +30,7 @@ PREFERENCES = {preference.name.lower().replace("_", "-"): preference for prefere
 
 
 TFLITE_NAMES = {
+    "enable-op-profiling": "profile",
     "delegate-serialize-dir": "serialization-dir",
     "delegate-serialize-token": "model-token",
     "first-delegate-node-index": "first-node",

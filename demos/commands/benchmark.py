@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import csv
 import dataclasses
+import io
 import json
+import math
 import os
 import platform
 import shlex
@@ -14,16 +16,20 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 import typer
+
+import framebind as fb
 
 from ..apis import APIS, BY_NAME, GL, api_of
 from ..flags import AUTO, PRECISIONS, DelegateFlags, with_flags
 from ..measuring.inputs import InputFlags, Inputs
-from ..measuring.measure import Measurement, Schedule, measure_on_gpu
+from ..measuring.measure import Measurement, Schedule, TensorState, measure_on_gpu
 from ..measuring.peers import PEERS, litert_cpu
+from ..measuring.tool_flags import ToolFlags, refusing
 from ..models import find_model
 from ..plots.files import chart_option, save
-from .output import AsJson, print_figures, print_json, print_line, write_file
+from .output import AsJson, print_figures, print_json, print_line, write_bytes, write_file
 
 CPU = "cpu"
 BACKENDS = (*BY_NAME, AUTO, CPU)
@@ -32,13 +38,17 @@ CPUS = os.cpu_count() or 1
 LONGEST = 10
 """Number of dispatches in the table of a profile: those that take longest."""
 
-Models = Annotated[list[str], typer.Argument(metavar="MODEL", help=".tflite files, or names that `models` lists.")]
-Backends = Annotated[str, typer.Option("--backend", help=f"{SHORT_NAMES}, auto, cpu, or several: gl,cl.")]
-Precisions = Annotated[str, typer.Option("--precision", help="f32, f16, or both: f32,f16.")]
+Models = Annotated[
+    list[str] | None, typer.Argument(metavar="MODEL", help=".tflite files, or names that `models` lists.")
+]
+Backends = Annotated[
+    str, typer.Option("--backend", show_default=GL.short, help=f"{SHORT_NAMES}, auto, cpu, or several: gl,cl.")
+]
+Precisions = Annotated[str, typer.Option("--precision", show_default="f32", help="f32, f16, or both: f32,f16.")]
 Runs = Annotated[int, typer.Option("--runs", min=1, help="Timed frames.")]
 WarmUpRuns = Annotated[
     int,
-    typer.Option("--warmup-runs", min=0, help="Frames before them, for a second at least."),
+    typer.Option("--warmup-runs", min=0, help="Frames before them, for --warmup-min-secs at least; 0: none."),
 ]
 Signature = Annotated[str, typer.Option(help="Run this signature, with --read, by its name.")]
 MaxSecs = Annotated[
@@ -47,9 +57,14 @@ MaxSecs = Annotated[
 RunDelay = Annotated[float, typer.Option("--run-delay", help="Seconds of pause before each timed frame.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Time only initialization, and run nothing.")]
 Bound = Annotated[
-    bool, typer.Option("--bound/--read", help="Inputs and outputs on the GPU and nothing copied, or in CPU memory.")
+    bool | None,
+    typer.Option(
+        "--bound/--read",
+        show_default="bound",
+        help="Inputs and outputs on the GPU and nothing copied, or in CPU memory.",
+    ),
 ]
-Threads = Annotated[int, typer.Option("--threads", min=1, help="Threads of the CPU interpreter.")]
+Threads = Annotated[int, typer.Option("--threads", min=-1, help="Threads of the CPU interpreter; -1: all cores.")]
 Compare = Annotated[str, typer.Option(help=f"Peers in the same run: {', '.join(PEERS)}.")]
 Profile = Annotated[
     bool, typer.Option("--profile", help="Also the time of each step as a dispatch, by the GPU's own clock.")
@@ -61,18 +76,19 @@ Plot = Annotated[Path | None, chart_option("Draw GPU and CPU times, each step wi
 AsCsv = Annotated[bool, typer.Option("--csv", help="Print CSV instead of tables.")]
 
 
+@refusing
 @with_flags
 def benchmark(
-    models: Models,
-    backend: Backends = GL.short,
-    precision: Precisions = "f32",
+    models: Models = None,
+    backend: Backends = "",
+    precision: Precisions = "",
     runs: Runs = 50,
     warmup_runs: WarmUpRuns = 1,
     signature: Signature = "",
     max_secs: MaxSecs = 150.0,
     run_delay: RunDelay = -1.0,
     dry_run: DryRun = False,
-    bound: Bound = True,
+    bound: Bound = None,
     threads: Threads = CPUS,
     compare: Compare = "",
     profile: Profile = False,
@@ -83,38 +99,146 @@ def benchmark(
     *,
     flags: DelegateFlags,
     given: InputFlags,
+    tool: ToolFlags,
 ) -> None:
     """Time models: latency, initialization, memory, dispatches and API calls, on one backend or several.
+
+    Command lines of LiteRT's benchmark_model work, too: see docs/options.md.
 
     Example: python -m framebind benchmark selfie_segmentation --backend gl,cl --precision f16 --compare litert-cpu
 
     Example: python -m framebind benchmark model.tflite --read --profile --trace trace.json
+
+    Example: python -m framebind benchmark --graph=model.tflite --use_gpu=true --num_runs=100
     """
+    tool.check()
+    names = [*(models or ()), *tool.graph]
+    if tool.list_signatures:
+        return _print_signatures(names)
+    plan = _planned(names, backend, precision, compare, bound, tool, charted=plot is not None)
+    profiled = profile or trace is not None or plot is not None or tool.csv_file is not None
+    if profiled and plot is None and plan.backends == [CPU]:
+        raise typer.BadParameter("it times the GPU's steps: add --use_gpu=true or --backend", param_hint="--profile")
+    schedule = Schedule(
+        warmup_runs, runs, max_secs, run_delay, dry_run, tool.min_secs, tool.warmup_min_secs, tool.run_frequency,
+        shows=tool.output_filepath is not None or tool.print_preinvoke_state or tool.print_postinvoke_state,
+    )  # fmt: skip
+    rows = _measured(plan, flags, schedule, given.read(signature), threads if threads > 0 else CPUS, profiled=profiled)
+    _write_files(rows, trace, plot, tool)
+    if as_json:
+        print_json({"environment": _environment(), "runs": [_figures(row) for row in rows]})
+    elif as_csv:
+        _print_csv(rows)
+    else:
+        _print_tables(rows, profiled=profile, tool=tool)
+    if tool.require_full_delegation:
+        _require_full_delegation(rows)
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """A plan of rows: each model on each backend with each precision, then by each peer."""
+
+    models: list[str]
+    backends: list[str]
+    precisions: list[str]
+    peers: list[str]
+    bound: bool
+
+
+def _planned(
+    models: list[str],
+    backend: str,
+    precision: str,
+    compare: str,
+    bound: bool | None,
+    tool: ToolFlags,
+    *,
+    charted: bool,
+) -> Plan:
+    """The plan of a command line. Raises typer.BadParameter if it contradicts itself.
+
+    With benchmark_model's --use_gpu and --graph, what is not given is as there: f16 and tensors in CPU memory; or the
+    CPU.
+    """
+    if not models:
+        raise typer.BadParameter("give a model", param_hint="MODEL")
+    on_gpu = tool.use_gpu is True
+    if not backend:
+        on_cpu = tool.use_gpu is False or (tool.graph and not on_gpu)
+        backend = CPU if on_cpu else GL.short
+        if on_cpu and tool.use_gpu is None:
+            typer.echo(
+                "LiteRT's CPU interpreter is timed, as in benchmark_model: --use_gpu=true times the GPU.", err=True
+            )
     backends = _listed("--backend", backend, BACKENDS)
-    precisions = list(dict.fromkeys(PRECISIONS[name] for name in _listed("--precision", precision, tuple(PRECISIONS))))
+    if tool.use_gpu is not None and (CPU in backends) == on_gpu:
+        raise typer.BadParameter(f"it contradicts --backend {backend}", param_hint="--use-gpu")
+    names = "f16" if tool.allow_fp16 or (on_gpu and not precision) else precision or "f32"
+    precisions = list(dict.fromkeys(PRECISIONS[name] for name in _listed("--precision", names, tuple(PRECISIONS))))
     peers = _listed("--compare", compare, tuple(PEERS)) if compare else []
-    if plot is not None and CPU not in backends and "litert-cpu" not in peers:
+    if charted and CPU not in backends and "litert-cpu" not in peers:
         peers.append("litert-cpu")
-    profiled = profile or trace is not None or plot is not None
-    inputs, schedule = given.read(signature), Schedule(warmup_runs, runs, max_secs, run_delay, dry_run)
+    on = sum(1 if name == CPU else len(precisions) for name in backends) + len(peers)
+    if tool.output_filepath is not None and (len(models) * on > 1 or peers):
+        raise typer.BadParameter("give one model, backend and precision, and no peer", param_hint="--output-filepath")
+    return Plan(models, backends, precisions, peers, not on_gpu if bound is None else bound)
+
+
+def _measured(
+    plan: Plan, flags: DelegateFlags, schedule: Schedule, inputs: Inputs, threads: int, *, profiled: bool
+) -> list[Measurement]:
+    """A row for each part of the plan."""
     rows: list[Measurement] = []
-    for path in [find_model(name) for name in models]:
-        for name in backends:
+    for path in [find_model(name) for name in plan.models]:
+        for name in plan.backends:
             if name == CPU:
                 rows.append(litert_cpu(path, threads, schedule, inputs))
             else:
-                rows += _on_gpu(path, name, precisions, flags, schedule, inputs, bound=bound, profiled=profiled)
-        rows += [PEERS[name](path, threads, schedule, inputs) for name in peers]
+                rows += _on_gpu(path, name, plan, flags, schedule, inputs, profiled=profiled)
+        rows += [PEERS[name](path, threads, schedule, inputs) for name in plan.peers]
+    return rows
+
+
+def _write_files(rows: list[Measurement], trace: Path | None, plot: Path | None, tool: ToolFlags) -> None:
+    """Write the files that the command line names."""
     if trace is not None:
         write_file(trace, json.dumps(_trace(rows)) + "\n")
     if plot is not None:
         _plot(rows, plot)
-    if as_json:
-        print_json({"environment": _environment(), "runs": [dataclasses.asdict(row) for row in rows]})
-    elif as_csv:
-        _print_csv(rows)
-    else:
-        _print_tables(rows, profiled=profile)
+    if tool.csv_file is not None:
+        write_file(tool.csv_file, _profile_csv(rows))
+    if tool.output_filepath is not None:
+        write_bytes(tool.output_filepath, b"".join(rows[0].outputs))
+
+
+def _require_full_delegation(rows: list[Measurement]) -> None:
+    """End with 1 if an operator of a row on the GPU stays on the CPU."""
+    partial = [row for row in rows if row.statistics and row.statistics.operators > row.statistics.operators_on_gpu]
+    for row in partial:
+        assert row.statistics is not None
+        left = row.statistics.operators - row.statistics.operators_on_gpu
+        typer.echo(
+            f"Disallowed CPU fallback detected: {left} of {row.statistics.operators} operators of {row.model} stay on "
+            f"the CPU ({row.on}); `python -m framebind inspect` says why",
+            err=True,
+        )
+    if partial:
+        raise typer.Exit(1)
+
+
+def _print_signatures(names: list[str]) -> None:
+    for path in map(find_model, names):
+        found: dict[str, Any] = fb.Interpreter(path, delegate="cpu").get_signature_list()
+        print_line(f"{path.stem}: {', '.join(found) or 'no signature'}")
+
+
+def _figures(row: Measurement) -> dict[str, Any]:
+    """A row as JSON's types, without the tensors that have options of their own."""
+    kept = dataclasses.replace(row, before=[], after=[], outputs=[])
+    return {
+        name: value for name, value in dataclasses.asdict(kept).items() if name not in ("before", "after", "outputs")
+    }
 
 
 def _plot(rows: Sequence[Measurement], path: Path) -> None:
@@ -136,12 +260,11 @@ def _plot(rows: Sequence[Measurement], path: Path) -> None:
 def _on_gpu(
     path: Path,
     backend: str,
-    precisions: Sequence[str],
+    plan: Plan,
     flags: DelegateFlags,
     schedule: Schedule,
     inputs: Inputs,
     *,
-    bound: bool,
     profiled: bool,
 ) -> list[Measurement]:
     """A row for each precision, on one backend."""
@@ -150,9 +273,9 @@ def _on_gpu(
         return [
             measure_on_gpu(
                 path, api, flags.options_for(path, api.backend, precision), schedule, inputs,
-                bound=bound, profiled=profiled,
+                bound=plan.bound, profiled=profiled,
             )
-            for precision in precisions
+            for precision in plan.precisions
         ]  # fmt: skip
 
 
@@ -205,15 +328,21 @@ def _print_csv(rows: list[Measurement]) -> None:
         writer.writerow([row.model, row.on, row.io, row.error, row.init, *latency, *other, *phases, *counts])
 
 
-def _print_tables(rows: list[Measurement], *, profiled: bool) -> None:
+def _print_tables(rows: list[Measurement], *, profiled: bool, tool: ToolFlags) -> None:
     for row in rows:
         _print_story(row)
+        if tool.print_preinvoke_state:
+            _print_state("before the first frame", row, row.before)
+        if tool.print_postinvoke_state:
+            _print_state("after the last frame", row, row.after)
     _print_latencies(rows)
     made = [row for row in rows if row.statistics is not None]
     if made:
         _print_initializations(made)
         _print_counts(made)
-    for row in made if profiled else ():
+    if profiled and tool.op_profiling_output_mode == "csv" and tool.csv_file is None:
+        print(_profile_csv(made), end="")
+    for row in made if profiled and tool.op_profiling_output_mode != "csv" else ():
         _print_profile(row)
     peak = _peak_rss()
     if peak is not None:
@@ -287,6 +416,27 @@ def _print_profile(row: Measurement) -> None:
         share = 100 * step.nanoseconds / total
         lines.append([step.label, step.kernel, _number(step.nanoseconds / 1e6), _number(share, 1)])
     print_figures(title, ("dispatch", "kernel"), ("milliseconds", "%"), lines)
+
+
+def _profile_csv(rows: list[Measurement]) -> str:
+    """The dispatches of a profile, in order, as CSV."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["model", "on", "dispatch", "kernel", "milliseconds"])
+    for row in rows:
+        writer.writerows([row.model, row.on, step.label, step.kernel, step.nanoseconds / 1e6] for step in row.steps)
+    return text.getvalue()
+
+
+def _print_state(when: str, row: Measurement, tensors: list[TensorState]) -> None:
+    lines = [
+        [str(tensor.number), tensor.name, tensor.dtype, "x".join(map(str, tensor.shape)),
+         _number(math.prod(tensor.shape) * np.dtype(tensor.dtype).itemsize, 0)]
+        for tensor in tensors
+    ]  # fmt: skip
+    print_figures(
+        f"LiteRT's tensors of {row.model} on {row.on} {when}", ("tensor", "name", "type", "shape"), ("bytes",), lines
+    )
 
 
 def _trace(rows: list[Measurement]) -> dict[str, Any]:

@@ -132,7 +132,7 @@ def comparison(
 ) -> tuple[list[fb.DelegatedOp], Measure]:
     """The model's operators, and the function that compares it with LiteRT's CPU interpreter on the same inputs."""
     reference = fb.Interpreter(path, num_threads=1, delegate="cpu")
-    inputs.resize(reference)
+    inputs = inputs.fitted(reference)
     reference.allocate_tensors()
     details: list[dict[str, Any]] = reference.get_input_details()
     random = np.random.default_rng(seed)
@@ -150,7 +150,7 @@ def comparison(
         interpreter = fb.Interpreter(path, num_threads=1)
         try:
             interpreter.modify_graph_with_delegate(delegate)
-            inputs.resize(interpreter)
+            inputs.fitted(interpreter)
             interpreter.allocate_tensors()
             found = _run(interpreter, values)
         finally:

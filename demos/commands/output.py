@@ -26,6 +26,11 @@ def print_json(content: Any) -> None:
 
 
 def write_file(path: Path, text: str) -> None:
+    """Write a file of text, as ``write_bytes`` does."""
+    write_bytes(path, text.encode())
+
+
+def write_bytes(path: Path, content: bytes) -> None:
     """Write a file under a temporary name, and rename it when the disk has all of it. An older file stays until then.
 
     Raises SourceError if it cannot be written.
@@ -36,8 +41,8 @@ def write_file(path: Path, text: str) -> None:
     unfinished = place.with_name(f"{place.stem[:40]}.{secrets.token_hex(4)}.unfinished{place.suffix}")
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
-        with unfinished.open("x", encoding="utf-8") as file:
-            file.write(text)
+        with unfinished.open("xb") as file:
+            file.write(content)
             file.flush()
             os.fsync(file.fileno())
         unfinished.replace(place)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -29,6 +30,9 @@ class InputFlags:
     ] = field(default_factory=list)
     input_layer: Annotated[str, typer.Option(metavar="NAMES", help="benchmark_model's form of it: a,b with ...")] = ""
     input_layer_shape: Annotated[str, typer.Option(metavar="SHAPES", help="... their shapes: 1,224,224,3:1,20.")] = ""
+    input_layer_value_range: Annotated[
+        str, typer.Option(metavar="RANGES", help="... and the least and greatest value of integers: a,0,9:b,1,2.")
+    ] = ""
     input_file: Annotated[
         list[str],
         typer.Option(
@@ -47,8 +51,9 @@ class InputFlags:
                 f"--input-layer has {len(names)} names and --input-layer-shape {len(given)} shapes: give one for each"
             )
         shapes |= {name: _sizes(text) for name, text in zip(names, given, strict=True)}
-        files = dict(_file_of(text) for many in self.input_file for text in many.split(","))
-        return Inputs(shapes, files, signature)
+        files = dict(_file_of(text) for many in self.input_file for text in many.split(",") if text)
+        ranges = dict(_range_of(text) for text in self.input_layer_value_range.split(":") if text)
+        return Inputs(shapes, files, signature, ranges, tuple(names))
 
 
 def _shape_of(text: str) -> tuple[str, Shape]:
@@ -67,51 +72,83 @@ def _sizes(text: str) -> Shape:
     return tuple(int(size) for size in sizes)
 
 
+def _range_of(text: str) -> tuple[str, tuple[int, int]]:
+    words = text.split(",")
+    if len(words) != 3 or not all(re.fullmatch(r"-?\d+", word) for word in words[1:]) or int(words[1]) > int(words[2]):
+        raise typer.BadParameter(
+            f"'{text}' is no NAME,LEAST,GREATEST, for instance tokens,0,255", param_hint="--input-layer-value-range"
+        )
+    return words[0], (int(words[1]), int(words[2]))
+
+
 def _file_of(text: str) -> tuple[str, Path]:
     name, colon, file = text.rpartition(":")  # names such as image:0 are common
     if not colon or not name or not file:
         raise typer.BadParameter(f"'{text}' is no NAME:FILE, for instance image:frame.npy", param_hint="--input-file")
-    return name, Path(file)
+    return name.replace("::", ":"), Path(file)  # benchmark_model's form of a colon in a name
 
 
 @dataclass(frozen=True)
 class Inputs:
-    """Shapes and files of a model's inputs, by name; inputs without a file have random values.
+    """Shapes, files and ranges of a model's inputs, by name; inputs without a file have random values.
 
     ``signature`` is the signature that is run; "" for the model itself. Then names are those of its arguments.
+    ``ranges`` are the least and the greatest value of integers. ``layers`` are names for the inputs in their order.
     """
 
     shapes: Mapping[str, Shape] = field(default_factory=dict)
     files: Mapping[str, Path] = field(default_factory=dict)
     signature: str = ""
+    ranges: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    layers: tuple[str, ...] = ()
 
-    def resize(self, interpreter: fb.Interpreter) -> None:
-        """Give the model's inputs their shapes, before they are allocated. Raises ModelError for unknown names."""
+    def fitted(self, interpreter: fb.Interpreter) -> Inputs:
+        """Give the model's inputs their shapes, before they are allocated. Raises ModelError for unknown names.
+
+        The result has the model's own names: as in benchmark_model, those of ``layers`` may be others.
+        """
         if self.signature:
             signatures: dict[str, Any] = interpreter.get_signature_list()
             if self.signature not in signatures:
                 known = ", ".join(signatures) or "none"
                 raise fb.ModelError(f"the model has no signature '{self.signature}'; its signatures: {known}")
-            return  # its runner resizes them to the values
+            return self  # its runner resizes them to the values
         details: Details = interpreter.get_input_details()
         by_name = {detail["name"]: detail for detail in details}
-        self._check_names(list(by_name))
-        for name, shape in self.shapes.items():
+        own = self if set(self.layers) <= set(by_name) else self._renamed(list(by_name))
+        own._check_names(list(by_name))
+        for name, shape in own.shapes.items():
             interpreter.resize_tensor_input(by_name[name]["index"], list(shape))
+        return own
+
+    def _renamed(self, names: Sequence[str]) -> Inputs:
+        """The same by the model's names: ``layers`` stand for them in their order, if there are as many."""
+        if len(names) != len(self.layers):
+            return self
+        named = dict(zip(self.layers, names, strict=True))
+        shapes, files, ranges = (
+            {named.get(name, name): value for name, value in each.items()}
+            for each in (self.shapes, self.files, self.ranges)
+        )
+        return replace(self, shapes=shapes, files=files, ranges=ranges, layers=())
 
     def _check_names(self, names: Sequence[str]) -> None:
-        for name in (*self.shapes, *self.files):
+        for name in (*self.shapes, *self.files, *self.ranges):
             if name not in names:
                 raise fb.ModelError(f"the model has no input '{name}'; its inputs: {', '.join(names)}")
 
-    def has_file(self, detail: dict[str, Any]) -> bool:
-        """Whether an input's values come from a file."""
-        return detail["name"] in self.files
+    def gives(self, detail: dict[str, Any]) -> bool:
+        """Whether an input's values come from a file or a range."""
+        return detail["name"] in self.files or detail["name"] in self.ranges
 
     def values(self, detail: dict[str, Any], random: np.random.Generator, otherwise: Draw | None = None) -> Array:
         """The values of an input: those of its file, or random ones, which ``otherwise`` draws."""
         name = detail["name"]
-        return _read(self.files[name], detail) if name in self.files else (otherwise or random_input)(detail, random)
+        if name in self.files:
+            return _read(self.files[name], detail)
+        if name in self.ranges:
+            return _between(*self.ranges[name], detail, random)
+        return (otherwise or random_input)(detail, random)
 
     def arguments(self, runner: Any, random: np.random.Generator) -> dict[str, Array]:
         """The values of a signature's arguments."""
@@ -136,6 +173,16 @@ def _read(path: Path, detail: dict[str, Any]) -> Array:
             f"{np.prod(shape, dtype=int)} of {dtype}"
         )
     return values.reshape(shape)
+
+
+def _between(least: int, greatest: int, detail: dict[str, Any], random: np.random.Generator) -> Array:
+    """Random integers. Raises ModelError for an input that has none, or not these."""
+    shape, dtype = tuple(int(n) for n in detail["shape"]), np.dtype(detail["dtype"])
+    if dtype.kind not in "iu" or least < np.iinfo(dtype).min or greatest > np.iinfo(dtype).max:
+        raise fb.ModelError(
+            f"the range {least} to {greatest} is one of integers; input '{detail['name']}' takes {dtype}"
+        )
+    return random.integers(least, greatest, shape, dtype, endpoint=True)
 
 
 def random_input(detail: dict[str, Any], random: np.random.Generator) -> Array:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import itertools
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 import framebind as fb
 
@@ -34,7 +35,10 @@ PROFILES = 20
 class Schedule:
     """The frames of a measurement: ``warm_up`` of them at least, then ``runs``, or as many as ``seconds`` allow.
 
-    ``delay`` is a pause before each timed frame, in seconds. ``dry``: nothing is run, initialization alone is timed.
+    ``delay`` is a pause before each timed frame, in seconds; with a ``frequency`` above 0 so many frames begin per
+    second, if they are fast enough. ``dry``: nothing is run, initialization alone is timed. ``least_seconds``: more
+    frames than ``runs`` are timed until then; ``warm_up_seconds`` alike, if ``warm_up`` is not 0. ``shows``: rows have
+    LiteRT's tensors before and after the frames, and the last frame's outputs.
     """
 
     warm_up: int = 1
@@ -42,6 +46,22 @@ class Schedule:
     seconds: float = math.inf
     delay: float = 0.0
     dry: bool = False
+    least_seconds: float = 0.0
+    warm_up_seconds: float = WARM_UP_SECONDS
+    frequency: float = 0.0
+    shows: bool = False
+
+    def pause(self, number: int, began: float) -> None:
+        """Wait until a timed frame may begin; ``began`` is when the first did, by ``time.perf_counter``."""
+        if self.frequency > 0:
+            time.sleep(max(0.0, began + number / self.frequency - time.perf_counter()))
+        elif self.delay > 0:
+            time.sleep(self.delay)
+
+    def goes_on(self, number: int, began: float) -> bool:
+        """Whether another frame is timed after ``number`` of them."""
+        passed = time.perf_counter() - began
+        return not number or (passed < self.seconds and (number < self.runs or passed < self.least_seconds))
 
 
 @dataclass(frozen=True)
@@ -60,6 +80,15 @@ class Latency:
     std: float
 
 
+class TensorState(NamedTuple):
+    """A tensor of LiteRT's: its index, name, type and shape."""
+
+    number: int
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+
+
 Samples = dict[str, list[float]]
 """Milliseconds of each frame, of each frame's part of the CPU, and per frame of each stream: frame, submit, stream."""
 
@@ -72,7 +101,8 @@ class Measurement:
     fb.Statistics). ``stream`` is the time per frame if ``latency.count`` frames are submitted back to back, with one
     wait at the end; ``submit`` is the CPU's part of a frame. Both are medians of ``samples``. ``error`` says
     why there are no figures; ``difference`` is how far the results are from LiteRT's, as a share of an output's largest
-    value, of peers that are measured beside it. The last three are of a profile.
+    value, of peers that are measured beside it. ``steps``, ``costs`` and ``memory`` are of a profile; the last three
+    are there if the schedule ``shows`` them.
     """
 
     model: str
@@ -90,6 +120,18 @@ class Measurement:
     steps: list[fb.StepTime] = field(default_factory=list)
     costs: list[fb.StepCost] = field(default_factory=list)
     memory: list[fb.TensorMemory] = field(default_factory=list)
+    before: list[TensorState] = field(default_factory=list)
+    after: list[TensorState] = field(default_factory=list)
+    outputs: list[bytes] = field(default_factory=list)
+
+    def show(self, interpreter: fb.Interpreter, subject: Subject, schedule: Schedule, *, streams: bool) -> None:
+        """Time a subject's frames as ``time`` does; keep what the schedule ``shows``."""
+        if schedule.shows:
+            self.before = tensor_states(interpreter)
+        if not schedule.dry:
+            self.time(subject, schedule, streams=streams)
+        if schedule.shows and not schedule.dry:
+            self.after, self.outputs = tensor_states(interpreter), [output.tobytes() for output in subject.outputs()]
 
     def time(self, subject: Subject, schedule: Schedule, *, streams: bool) -> None:
         """Time a subject's frames; ``streams``: also streams, and the CPU's part of a frame."""
@@ -103,10 +145,14 @@ class Measurement:
 
 @dataclass(frozen=True)
 class Subject:
-    """A timed subject: ``frame`` submits one inference, ``wait`` returns when all that was submitted is done."""
+    """A timed subject: ``frame`` submits one inference, ``wait`` returns when all that was submitted is done.
+
+    ``outputs`` reads those of the last one.
+    """
 
     frame: Callable[[], Any]
     wait: Callable[[], Any] = lambda: None
+    outputs: Callable[[], Sequence[npt.NDArray[Any]]] = tuple
 
     def run(self) -> None:
         """Submit one inference, and wait for it."""
@@ -124,7 +170,7 @@ def milliseconds(work: Callable[[], Any]) -> float:
 def warm_up(frame: Callable[[], Any], schedule: Schedule) -> list[float]:
     """The milliseconds of the frames that run before those of the measurement, so that the GPU's clock is up."""
     warm, began = list[float](), time.perf_counter()
-    least = min(WARM_UP_SECONDS, schedule.seconds) if schedule.warm_up else 0.0
+    least = min(schedule.warm_up_seconds, schedule.seconds) if schedule.warm_up else 0.0
     while len(warm) < schedule.warm_up or time.perf_counter() < began + least:
         warm.append(milliseconds(frame))
         if time.perf_counter() > began + schedule.seconds:
@@ -136,9 +182,8 @@ def time_frames(subject: Subject, schedule: Schedule) -> tuple[Latency, Samples]
     """The latency of a schedule's frames, with a wait after each, and its samples "frame" and "submit"."""
     first, warm = milliseconds(subject.run), warm_up(subject.run, schedule)
     times, submits, began = list[float](), list[float](), time.perf_counter()
-    while len(times) < schedule.runs and (not times or time.perf_counter() < began + schedule.seconds):
-        if schedule.delay > 0:
-            time.sleep(schedule.delay)
+    while schedule.goes_on(len(times), began):
+        schedule.pause(len(times), began)
         started = time.perf_counter()
         submits.append(milliseconds(subject.frame))
         subject.wait()
@@ -193,17 +238,16 @@ def measure_on_gpu(
     interpreter, delegate = fb.Interpreter(model_path=path), fb.GpuDelegate(options)
     interpreter.modify_graph_with_delegate(delegate)
     try:
-        inputs.resize(interpreter)
+        inputs = inputs.fitted(interpreter)
         interpreter.allocate_tensors()
         row.init = (time.perf_counter() - started) * 1e3
         subject = _bound(interpreter, delegate, api, inputs) if bound else read_and_write(interpreter, inputs)
         row.init += milliseconds(delegate.record)
-        if not schedule.dry:
-            row.time(subject, schedule, streams=bound)
-            if profiled:
-                delegate.profile()  # which compiles each step by itself
-                warm_up(subject.run, schedule)
-                row.steps, row.costs, row.memory = _profile(delegate), delegate.steps(), delegate.memory()
+        row.show(interpreter, subject, schedule, streams=bound)
+        if profiled and not schedule.dry:
+            delegate.profile()  # which compiles each step by itself
+            warm_up(subject.run, schedule)
+            row.steps, row.costs, row.memory = _profile(delegate), delegate.steps(), delegate.memory()
         row.statistics = delegate.statistics()
         row.initialization = {phase: seconds * 1e3 for phase, seconds in row.statistics.initialization.items()}
         return row
@@ -223,7 +267,7 @@ def _bound(interpreter: fb.Interpreter, delegate: fb.GpuDelegate, api: Api, inpu
     details: list[dict[str, Any]] = interpreter.get_input_details()
     for (tensor, shape), detail in zip(shapes(details).items(), details, strict=True):
         is_picture = len(shape) == 4 and shape[0] == 1 and shape[3] <= 4
-        if picture < 0 and is_picture and not inputs.has_file(detail):
+        if picture < 0 and is_picture and not inputs.gives(detail):
             picture = tensor
         else:
             values = inputs.values(detail, random).astype(np.float32)
@@ -241,7 +285,12 @@ def _bound(interpreter: fb.Interpreter, delegate: fb.GpuDelegate, api: Api, inpu
             delegate.bind_buffer_to_tensor(next(ring), picture)
         interpreter.invoke()
 
-    return Subject(frame, lambda: delegate.fence().wait())
+    def outputs() -> list[npt.NDArray[Any]]:
+        for tensor in shapes(interpreter.get_output_details()):
+            delegate.ensure_tensor_data_is_readable(tensor)
+        return outputs_of(interpreter)
+
+    return Subject(frame, lambda: delegate.fence().wait(), outputs)
 
 
 def read_and_write(interpreter: fb.Interpreter, inputs: Inputs) -> Subject:
@@ -250,7 +299,7 @@ def read_and_write(interpreter: fb.Interpreter, inputs: Inputs) -> Subject:
     if inputs.signature:
         runner = interpreter.get_signature_runner(inputs.signature)
         arguments = inputs.arguments(runner, random)
-        return Subject(lambda: runner(**arguments))
+        return Subject(lambda: runner(**arguments), outputs=lambda: list(runner(**arguments).values()))
     details: list[dict[str, Any]] = interpreter.get_input_details()
     outputs = tuple(shapes(interpreter.get_output_details()))
     values = {tensor: inputs.values(detail, random) for tensor, detail in zip(shapes(details), details, strict=True)}
@@ -262,7 +311,23 @@ def read_and_write(interpreter: fb.Interpreter, inputs: Inputs) -> Subject:
         for tensor in outputs:
             interpreter.get_tensor(tensor)
 
-    return Subject(frame)
+    return Subject(frame, outputs=lambda: outputs_of(interpreter))
+
+
+def outputs_of(interpreter: fb.Interpreter) -> list[npt.NDArray[Any]]:
+    """The outputs of the last inference, in the model's order."""
+    return [interpreter.get_tensor(tensor) for tensor in shapes(interpreter.get_output_details())]
+
+
+def tensor_states(interpreter: fb.Interpreter) -> list[TensorState]:
+    """LiteRT's tensors as they are now."""
+    details: list[dict[str, Any]] = interpreter.get_tensor_details()
+    return [
+        TensorState(
+            int(detail["index"]), str(detail["name"]), np.dtype(detail["dtype"]).name, tuple(map(int, detail["shape"]))
+        )
+        for detail in details
+    ]
 
 
 def _profile(delegate: fb.GpuDelegate) -> list[fb.StepTime]:

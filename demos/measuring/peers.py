@@ -24,11 +24,10 @@ def litert_cpu(path: Path, threads: int, schedule: Schedule, inputs: Inputs) -> 
     row = Measurement(path.stem, f"litert-cpu, {counted(threads, 'thread')}", "read")
     started = time.perf_counter()
     interpreter = fb.Interpreter(model_path=path, num_threads=threads, delegate="cpu")
-    inputs.resize(interpreter)
+    inputs = inputs.fitted(interpreter)
     interpreter.allocate_tensors()
     row.init = (time.perf_counter() - started) * 1e3
-    if not schedule.dry:
-        row.time(read_and_write(interpreter, inputs), schedule, streams=False)
+    row.show(interpreter, read_and_write(interpreter, inputs), schedule, streams=False)
     return row
 
 
@@ -43,7 +42,7 @@ def litert_gpu(path: Path, threads: int, schedule: Schedule, inputs: Inputs) -> 
         row.error = "not measured: it is given no signature here"
         return row
     cpu = fb.Interpreter(model_path=path, delegate="cpu")
-    inputs.resize(cpu)
+    inputs = inputs.fitted(cpu)
     cpu.allocate_tensors()
     ends: list[dict[str, Any]] = [*cpu.get_input_details(), *cpu.get_output_details()]
     details = {str(end["name"]): end for end in ends}

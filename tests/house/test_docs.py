@@ -30,6 +30,7 @@ import framebind as fb
 from framebind.__main__ import app
 from framebind.delegate.cache.stopwatch import Phase
 from framebind.delegate.certify.cases.quantized_models import convolution
+from framebind.demos.flags import canonical
 from framebind.demos.models import BUNDLED, DEFAULT_STYLE
 from support.environment import CUDA_DEVICES, photograph_path
 from support.tiny_models import G, Op, T, build
@@ -251,7 +252,7 @@ def test_commands_and_their_options_exist(page: Path) -> None:
         found = command_of(words)
         if found is not None:
             command, rest = found
-            given = {word.partition("=")[0] for word in rest if word.startswith("--")}
+            given = {f"--{canonical(word[2:].partition('=')[0])}" for word in rest if word.startswith("--")}
             assert given <= options_of(command), f"{' '.join(words)}: there is no {given - options_of(command)}"
     scripts = [
         path for folder in ("benchmarks", "scripts", "scripts/training") for path in (ROOT / folder).glob("*.py")
@@ -261,7 +262,8 @@ def test_commands_and_their_options_exist(page: Path) -> None:
     known |= {option for path in (ROOT / "demos" / "hosts").glob("*.py") for option in options_of_main(path)}
     for span in CODE_SPAN.findall(FENCE.sub("", text)):
         if span.startswith("--"):
-            assert re.split(r"[ =\n]", span)[0] in known, f"no command has `{span}`"
+            option = re.split(r"[ =\n]", span)[0]
+            assert {option, f"--{canonical(option[2:])}"} & known, f"no command has `{span}`"
 
 
 def test_the_pages_list_every_command_and_demo_with_its_model() -> None:
