@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -15,6 +16,7 @@ from ai_edge_litert.interpreter import Delegate, OpResolverType
 from ..interop.discovery.devices import ChosenDevice, choose_device
 from ..interop.errors import BindingError, DelegateError, FramebindError
 from ..interop.wording import counted
+from .alone import alone
 from .automatic import checked_choice, delegate_on_gpu, reason_for_no_operator
 from .gpu_delegate import GpuDelegate
 from .litert.python_layer import check_taken, describe_tensor
@@ -29,7 +31,8 @@ class Interpreter(litert.Interpreter):
     """LiteRT's interpreter (ai_edge_litert.interpreter.Interpreter) with further methods of the C++ interpreter.
 
     Without a delegate it is LiteRT's CPU interpreter, and says so in one line of the log, once per process. Errors of a
-    GpuDelegate come out as framebind's own, and the interpreter stays usable.
+    GpuDelegate come out as framebind's own, and the interpreter stays usable. Threads may share it: its methods wait
+    for each other, since LiteRT serves one call at a time.
 
     Parameters
     ----------
@@ -73,6 +76,10 @@ class Interpreter(litert.Interpreter):
     """
 
     _interpreter: Any
+    _lock: threading.RLock
+    """Held in each method that enters LiteRT. Even a reading one must not run beside ``invoke``, which counts the
+    references to the native interpreter, and notes which callbacks have come.
+    """
     _delegates: list[Any]
     _custom_op_registerers: list[Any]
 
@@ -100,7 +107,7 @@ class Interpreter(litert.Interpreter):
             "experimental_disable_delegate_node_fusion": experimental_disable_delegate_node_fusion,
             "experimental_force_delegate_node_profiling": experimental_force_delegate_node_profiling,
         }
-        self._interpreter = None
+        self._interpreter, self._lock = None, threading.RLock()
         self._gpu_delegate: GpuDelegate | None = None
         self._choice = checked_choice(delegate, experimental_delegates)
         content = read_content(model_path, model_content)
@@ -136,6 +143,7 @@ class Interpreter(litert.Interpreter):
 
     # Delegates --------------------------------------------------------------------------------------------------------
 
+    @alone
     def modify_graph_with_delegate(self, delegate: Any) -> None:
         """Apply a GpuDelegate, or any delegate of LiteRT's. Before ``allocate_tensors`` it is applied at once.
 
@@ -220,6 +228,7 @@ class Interpreter(litert.Interpreter):
 
     # Running ----------------------------------------------------------------------------------------------------------
 
+    @alone
     def allocate_tensors(self) -> None:
         """Allocate as LiteRT does; also sets the shapes of tensors on the GPU after inputs were resized."""
         with own_errors(self._gpu_delegate, "prepare"):
@@ -254,28 +263,29 @@ class Interpreter(litert.Interpreter):
         ModelError
             If LiteRT cannot run the model, for instance because the tensors are not allocated.
         """
-        if not self._has_run:
-            if self._gpu_delegate is not None and self._choice is None and not self._allocated:
-                self.allocate_tensors()
-            self._note_run()
-        delegate = self._gpu_delegate
-        if wait_for is not None:
-            if delegate is None:
-                raise DelegateError("this interpreter has no GpuDelegate: nothing can wait for wait_for's events")
-            delegate.wait_for(wait_for)
-        try:  # own_errors, without what a context manager costs in each frame
-            if not self._safe_to_run():
-                self._ensure_safe()  # which raises LiteRT's error
-            self._interpreter.Invoke()
-        except (RuntimeError, ValueError) as error:
-            if delegate is not None and delegate.engine.lost_call(error):
-                raise KeyboardInterrupt from error
-            raise_own(delegate, error, "run")
-            raise
-        if delegate is not None and not delegate.engine.ended_well():
-            raise_own(delegate, None, "run")
-            raise KeyboardInterrupt  # or what else a signal handler raised, which ctypes has printed
-        return delegate.event() if delegate is not None and wait_for is not None else None
+        with self._lock:  # alone, without what a wrapped method costs in each frame
+            if not self._has_run:
+                if self._gpu_delegate is not None and self._choice is None and not self._allocated:
+                    self.allocate_tensors()
+                self._note_run()
+            delegate = self._gpu_delegate
+            if wait_for is not None:
+                if delegate is None:
+                    raise DelegateError("this interpreter has no GpuDelegate: nothing can wait for wait_for's events")
+                delegate.wait_for(wait_for)
+            try:  # own_errors, without what a context manager costs in each frame
+                if not self._safe_to_run():
+                    self._ensure_safe()  # which raises LiteRT's error
+                self._interpreter.Invoke()
+            except (RuntimeError, ValueError) as error:
+                if delegate is not None and delegate.engine.lost_call(error):
+                    raise KeyboardInterrupt from error
+                raise_own(delegate, error, "run")
+                raise
+            if delegate is not None and not delegate.engine.ended_well():
+                raise_own(delegate, None, "run")
+                raise KeyboardInterrupt  # or what else a signal handler raised, which ctypes has printed
+            return delegate.event() if delegate is not None and wait_for is not None else None
 
     def _note_run(self) -> None:
         """Note that the model runs. At its first run, log a line if it runs on the CPU by default."""
@@ -289,10 +299,12 @@ class Interpreter(litert.Interpreter):
             for tensor in self.inputs():
                 self._gpu_delegate.engine.input_set(tensor)
 
+    @alone
     def inputs(self) -> list[int]:
         """The indices of the model's input tensors."""
         return [int(i) for i in self._interpreter.InputIndices()]
 
+    @alone
     def outputs(self) -> list[int]:
         """The indices of the model's output tensors."""
         return [int(i) for i in self._interpreter.OutputIndices()]
@@ -307,6 +319,7 @@ class Interpreter(litert.Interpreter):
             signature_key = next(iter(self._signature_defs))
         return SignatureRunner(self, signature_key)
 
+    @alone
     def _get_tensor_details(self, tensor_index: int, subgraph_index: int) -> dict[str, Any]:
         """LiteRT's record of a tensor, also of one whose name or type LiteRT cannot show. The name is printable."""
         try:
@@ -332,6 +345,7 @@ class Interpreter(litert.Interpreter):
         delegate = self._gpu_delegate
         return self._keep_outputs_later if delegate is None else delegate.engine.boundary.keep_outputs
 
+    @alone
     def ensure_tensor_data_is_readable(self, tensor_index: int | str) -> None:
         """Copy an output that is on the GPU to the CPU's memory (counted), for ``get_tensor``. Takes a name as well."""
         if self._gpu_delegate is not None:
@@ -350,6 +364,7 @@ class Interpreter(litert.Interpreter):
                 f"ensure_tensor_data_is_readable({tensor_index}) first, or set_allow_buffer_handle_output(False)"
             )
 
+    @alone
     def get_tensor(self, tensor_index: int, subgraph_index: int = 0) -> np.ndarray:
         """A copy of a tensor. Raises BindingError if it is on the GPU and was not made readable.
 
@@ -362,13 +377,15 @@ class Interpreter(litert.Interpreter):
         """A function that returns a view of a tensor's memory, as LiteRT's, or raises as ``get_tensor`` does."""
 
         def view() -> np.ndarray:
-            self._check_readable(tensor_index)
-            if self._gpu_delegate is not None:
-                self._gpu_delegate.engine.input_shown(tensor_index)
-            return self._interpreter.tensor(self._interpreter, tensor_index)
+            with self._lock:
+                self._check_readable(tensor_index)
+                if self._gpu_delegate is not None:
+                    self._gpu_delegate.engine.input_shown(tensor_index)
+                return self._interpreter.tensor(self._interpreter, tensor_index)
 
         return view
 
+    @alone
     def set_tensor(self, tensor_index: int, value: Any) -> None:
         """Set a tensor as LiteRT does. Raises BindingError if an object is bound to it, because the value would not be
         read.
@@ -382,3 +399,18 @@ class Interpreter(litert.Interpreter):
         super().set_tensor(tensor_index, value)
         if delegate is not None:
             delegate.engine.input_set(tensor_index)
+
+    @alone
+    def reset_all_variables(self) -> Any:
+        """Give the variable tensors their first values, as LiteRT does."""
+        return super().reset_all_variables()
+
+    # LiteRT's other methods -------------------------------------------------------------------------------------------
+
+    get_input_details = alone(litert.Interpreter.get_input_details)
+    get_output_details = alone(litert.Interpreter.get_output_details)
+    get_signature_list = alone(litert.Interpreter.get_signature_list)
+    get_tensor_details = alone(litert.Interpreter.get_tensor_details)
+    num_subgraphs = alone(litert.Interpreter.num_subgraphs)
+    resize_tensor_input = alone(litert.Interpreter.resize_tensor_input)
+    _get_ops_details = alone(litert.Interpreter._get_ops_details)

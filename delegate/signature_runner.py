@@ -55,13 +55,14 @@ class SignatureRunner(litert.SignatureRunner):
 
     def __call__(self, **kwargs: Any) -> dict[str, np.ndarray]:
         interpreter = self._interpreter
-        keep = interpreter._keeps_outputs
-        interpreter._note_run()
-        interpreter.set_allow_buffer_handle_output(False)
-        try:
-            with own_errors(interpreter._gpu_delegate, "run"):
-                interpreter._announce_inputs()
-                return super().__call__(**kwargs)
-        finally:
-            interpreter._allocated = True
-            interpreter.set_allow_buffer_handle_output(keep)
+        with interpreter._lock:
+            keep = interpreter._keeps_outputs
+            interpreter._note_run()
+            interpreter.set_allow_buffer_handle_output(False)
+            try:
+                with own_errors(interpreter._gpu_delegate, "run"):
+                    interpreter._announce_inputs()
+                    return super().__call__(**kwargs)
+            finally:
+                interpreter._allocated = True
+                interpreter.set_allow_buffer_handle_output(keep)
