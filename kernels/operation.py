@@ -171,6 +171,8 @@ class Operation(ABC):
 
     may_be_identity: ClassVar[bool] = False
     """Whether it changes nothing if input and output have the same BHWC shape."""
+    limits_errors: ClassVar[bool] = False
+    """Whether errors of its input spread no further, because it normalizes or has activation functions inside."""
 
     @abstractmethod
     def output_shapes(self, shapes: list[tuple[int, ...]]) -> list[tuple[int, ...]]:

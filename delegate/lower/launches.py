@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 
 import numpy as np
@@ -55,6 +55,8 @@ class LabelledLaunch:
     prologue: PrologueLaunch | None = None
     integers: bool = False
     """It computes on int32."""
+    exact: bool = False
+    """Its constants and results must not be rounded to 16 bits."""
 
     @property
     def destination(self) -> TensorId:
@@ -160,9 +162,10 @@ class Lowered:
         input_ops: tuple[FusedOp, ...] = (),
         *,
         integers: bool = False,
+        exact: bool = False,
     ) -> None:
         """Append a launch."""
-        entry = LabelledLaunch(launch, epilogue, label, self.count, input_ops, integers=integers)
+        entry = LabelledLaunch(launch, epilogue, label, self.count, input_ops, integers=integers, exact=exact)
         self.launches.append(entry)
         self.count += 1
 
@@ -182,6 +185,7 @@ class Lowered:
         """Drop one launch and put ``new`` in the place of ``old``. If ``new`` exceeds the device's limits, change
         nothing and return False.
         """
+        new = replace(new, exact=old.exact or dropped.exact)
         try:
             check_launch(new, self)
         except Unsupported:

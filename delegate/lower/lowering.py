@@ -19,6 +19,7 @@ from ...kernels.views import Sliced
 from ..transform.graph import Graph, Node
 from ..transform.ranks import align_ranks, collapse_ranks
 from .launches import ROUNDING, Lowered, check_launch
+from .precision import find_exact
 
 
 def lower(graph: Graph, target: Target) -> Lowered:
@@ -26,8 +27,9 @@ def lower(graph: Graph, target: Target) -> Lowered:
     constants = frozenset(i for i, tensor in graph.tensors.items() if tensor.constant is not None)
     shapes: dict[TensorId, Shape] = {i: tensor.bhwc for i, tensor in graph.tensors.items()}
     lowered = Lowered(target, shapes, graph.aliases, constants, frozenset(graph.outputs), integers=_integers(graph))
+    exact = find_exact(graph) if target.halves else frozenset[Node]()
     for node in graph.nodes:
-        lower_node(node, lowered)
+        lower_node(node, lowered, exact=node in exact)
     return lowered
 
 
@@ -43,13 +45,13 @@ def _integers(graph: Graph) -> set[TensorId]:
     return found | parents | {tensor for tensor, alias in graph.aliases.items() if alias.parent in parents}
 
 
-def lower_node(node: Node, lowered: Lowered) -> None:
+def lower_node(node: Node, lowered: Lowered, *, exact: bool = False) -> None:
     """Append one node's launches. Its epilogue belongs to the last one, which writes its output; the operations on its
-    input belong to the first.
+    input belong to the first. ``exact``: nothing is rounded to 16 bits.
     """
     target = lowered.target
     rounds = any(op.expression in ROUNDING for op in node.epilogue)
-    if (rounds or not target.halves) and not _has_integer_weights(node.operation):
+    if (rounds or exact or not target.halves) and not _has_integer_weights(node.operation):
         # Matrix units take weights of 16 bits, which would move sums across steps if halves did not hold them.
         target = replace(target, matrix_units=False)
     lowering = Lowering(node.inputs, node.outputs, lowered.shapes.__getitem__, lowered.scratch, target)
@@ -64,7 +66,7 @@ def lower_node(node: Node, lowered: Lowered) -> None:
     for launch in launches:
         epilogue = (*launch.epilogue, *(node.epilogue if launch is launches[-1] else ()))
         input_ops = node.input_ops if launch is launches[0] else ()
-        lowered.add(launch, label, epilogue, input_ops, integers=node.integers)
+        lowered.add(launch, label, epilogue, input_ops, integers=node.integers, exact=exact)
 
 
 def _has_integer_weights(operation: Operation) -> bool:

@@ -37,8 +37,9 @@ class Wanted:
     """The constants of a program by key, those that must not be stored as halves (``keep_f32``), and those that are
     stored as halves only if halves hold each value exactly (``exact``).
 
-    ``keep_f32`` are indices, the numbers of fused operations, and tensors that a launch reads which rounds to the steps
-    of a quantized tensor; ``exact`` are the arrays of such a launch: a rounded weight can move a sum across a step.
+    ``keep_f32`` are indices, the numbers of fused operations, all that an exact launch reads, and tensors that a launch
+    reads which rounds to the steps of a quantized tensor; ``exact`` are the arrays of a launch that does so: a rounded
+    weight can move a sum across a step.
     """
 
     arrays: dict[Key, PackedArray]
@@ -62,9 +63,11 @@ def list_constants(lowered: Lowered, graph: Graph) -> Wanted:
             wanted.arrays[entry.number, name] = array
             if VALUES in name:
                 wanted.keep_f32.add((entry.number, name))
+            elif entry.exact:
+                wanted.keep_f32.add((entry.number, name))
             elif entry.rounds:
                 wanted.exact.add((entry.number, name))
-        if entry.rounds:
+        if entry.rounds or entry.exact:
             wanted.keep_f32.update(tensor for tensor in entry.reads if isinstance(tensor, int))
     read = {tensor for entry in lowered.launches for tensor in entry.reads if isinstance(tensor, int)}
     for tensor in dict.fromkeys((*sorted(read), *graph.outputs)):  # an output that is constant is copied out

@@ -2,15 +2,77 @@
 enlarged copies of halves; halves around instance norms, if 16 bits are allowed; else f32.  A normalization rescales its
 input, so rounding errors there do not spread; its tensors are also the largest of their networks. Halves everywhere
 miss the error bound: docs/decisions/0007-f32-except-norms.md. pack.py chooses the storage of constants.
+
+Nodes whose result is the argument of a logarithm or its like keep f32 throughout (``find_exact``): the spectrum of a
+real sound spans many powers of ten, and an error that is small beside the largest value is large beside the smallest.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
+from ...kernels.operation import FusedOp
 from ...kernels.tensor import TensorId
 from ...kernels.views import Storage
+from ..transform.graph import Graph, Node
 from .launches import Lowered, only_resizes
+
+AMPLIFYING = frozenset({"ATAN2", "LOG", "POW", "RSQRT", "SQRT"})
+"""Expressions that make a small error of a small value large. A quotient does so with its divisor."""
+LIMITING = frozenset(
+    {"COS", "ELU", "EXP", "GELU", "GELU_TANH", "HARD_SWISH", "LEAKY_RELU", "LOGISTIC", "PRELU", "RELU_0_TO_1",
+     "RELU_N1_TO_1", "RELU6", "SIN", "TANH"}
+)  # fmt: skip
+"""Expressions whose errors are judged beside values of about one, and not beside the smallest: what comes before them
+may be rounded. So may a layer of weights before RELU; RELU alone may be there to keep a logarithm from negative values.
+"""
+
+
+def find_exact(graph: Graph) -> frozenset[Node]:
+    """The nodes whose constants and results must not be rounded to 16 bits.
+
+    They compute the argument of an amplifying expression, back to the graph's inputs or the last limiting expression.
+    """
+    exact: set[Node] = set()
+    behind: dict[int, bool] = {}
+    """The tensors that must be exact, and whether a layer of weights lies between each and the expression."""
+
+    def mark(tensor: int, is_behind: bool) -> None:
+        behind[tensor] = behind.get(tensor, True) and is_behind
+
+    for node in reversed(graph.nodes):
+        is_exact = any(tensor in behind for tensor in node.outputs)
+        is_behind = all(behind.get(tensor, True) for tensor in node.outputs)
+        for op in reversed((*node.input_ops, *node.epilogue)):
+            if op.operand is not None and _amplifies_operand(op):
+                mark(op.operand, is_behind=False)
+            elif op.operand is not None and is_exact:
+                mark(op.operand, is_behind)
+            if op.expression in LIMITING or (op.expression == "RELU" and is_behind):
+                is_exact = False
+            elif _amplifies_value(op, graph):
+                is_exact, is_behind = True, False
+        if is_exact:
+            exact.add(node)
+        if is_exact and not node.operation.limits_errors:
+            for tensor in node.inputs:
+                mark(tensor, is_behind or hasattr(node.operation, "weights"))
+    return frozenset(exact)
+
+
+def _amplifies_operand(op: FusedOp) -> bool:
+    """Whether the operation's operand must be exact."""
+    return op.expression in AMPLIFYING or (op.expression == "DIV" and not op.swapped)
+
+
+def _amplifies_value(op: FusedOp, graph: Graph) -> bool:
+    """Whether the value that the operation is applied to must be exact."""
+    if op.expression == "DIV":
+        return op.swapped
+    if op.expression == "POW" and op.operand is not None and not op.swapped:
+        exponent = graph.tensors[op.operand].constant
+        return exponent is None or bool((exponent < 1).any())
+    return op.expression in AMPLIFYING
 
 
 def choose_storage(lowered: Lowered, storage: Storage) -> dict[TensorId, Storage]:
@@ -18,7 +80,7 @@ def choose_storage(lowered: Lowered, storage: Storage) -> dict[TensorId, Storage
     storages: dict[TensorId, Storage] = dict.fromkeys(lowered.shapes, "f32")
     for entry in lowered.launches:
         launch = entry.launch
-        if launch.tolerates_f16 and storage == "f16":
+        if launch.tolerates_f16 and storage == "f16" and not entry.exact:
             tensors = launch.reads | launch.writes
             storages.update((tensors[name], "f16") for name in launch.tolerates_f16)
         elif (resize := only_resizes(entry)) is not None and not resize.bilinear:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import NamedTuple, cast
+from typing import ClassVar, NamedTuple, cast
 
 import numpy as np
 
@@ -54,6 +54,8 @@ class Expanded(Operation):
     ``filter`` reads the result. If ``added`` is not None, it is the activation after a depthwise filter, a key of
     CLAMPS, and the input of the filter is added to its result.
     """
+
+    limits_errors: ClassVar[bool] = True
 
     expansion: Convolution
     activation: tuple[str, ...]

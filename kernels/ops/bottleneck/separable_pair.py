@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import math
 from dataclasses import dataclass, replace
-from typing import NamedTuple, cast
+from typing import ClassVar, NamedTuple, cast
 
 import numpy as np
 
@@ -37,6 +37,8 @@ class SeparablePair(Operation):
     """Both windows keep the height and width. ``residual`` adds the first one's input to its result, before
     ``activation``, a key of CLAMPS. ``next_residual`` does the same for the second one, before the node's epilogue.
     """
+
+    limits_errors: ClassVar[bool] = True
 
     first: Separable
     residual: FusedOp | None

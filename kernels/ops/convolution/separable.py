@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -73,6 +73,8 @@ MOST_EARLY_TERMS = 2
 @dataclass(frozen=True)
 class Separable(Operation):
     """``activation``, a key of CLAMPS, or ``rounding`` is applied between the two; ``depthwise.multiplier`` is 1."""
+
+    limits_errors: ClassVar[bool] = True
 
     depthwise: Depthwise
     activation: tuple[str, ...]

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -35,6 +35,8 @@ class FullLstm(Operation):
 
     ``projection`` is (outputs, units), or None if outputs and units are the same. ``projection_clip`` 0: no clip.
     """
+
+    limits_errors: ClassVar[bool] = True
 
     cell: Cell
     weights: np.ndarray = field(compare=False)

@@ -9,6 +9,7 @@ output). Formulas: TensorFlow Lite's reference LstmCell.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
 
@@ -24,6 +25,8 @@ COLUMNS = (2, 0, 1, 3)
 @dataclass(frozen=True)
 class BasicLstm(Operation):
     """``weights`` is (4 * units, inputs + units), ``bias`` (4 * units,)."""
+
+    limits_errors: ClassVar[bool] = True
 
     weights: np.ndarray = field(compare=False)
     bias: np.ndarray = field(compare=False)

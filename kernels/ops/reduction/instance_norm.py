@@ -8,6 +8,7 @@ in 16 bits, delegate/lower/partial_sums.py leaves out the first: the kernel that
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -26,6 +27,8 @@ class InstanceNorm(Operation):
 
     Inputs: x, gamma, beta; the last two have one value per channel.
     """
+
+    limits_errors: ClassVar[bool] = True
 
     epsilon: float
 

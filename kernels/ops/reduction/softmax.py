@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
+from typing import ClassVar
 
 from ...operation import Launch, Lowering, Operation, Parsed, TfliteNode, TfliteOp, Unsupported
 from ...tensor import LARGEST_RANK, slices
@@ -18,6 +19,8 @@ MANY_PIXELS = 4096
 @dataclass(frozen=True)
 class Normalize(Operation):
     """``kind`` is one of KINDS; ``beta`` multiplies what SOFTMAX exponentiates."""
+
+    limits_errors: ClassVar[bool] = True
 
     kind: str
     beta: float = 1.0

@@ -8,6 +8,7 @@ that reads the gate can compute it in a prologue.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 from ...operation import Fusion, Launch, Lowering, Operation
 from ...tensor import slices
@@ -29,6 +30,8 @@ MOST_TERMS terms: an invocation keeps the weights of its terms in registers. Sam
 @dataclass(frozen=True)
 class SqueezeExcite(Operation):
     """``layers`` are one or two 1x1 convolutions; ``activation``, a key of CLAMPS, stands between two."""
+
+    limits_errors: ClassVar[bool] = True
 
     layers: tuple[Convolution, ...]
     activation: tuple[str, ...]
