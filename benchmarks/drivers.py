@@ -57,9 +57,9 @@ the files have their names.
 - Random graphs: the difference between LiteRT's own sets of kernels, plus the effect of single operators' errors on the
   outputs, measured in LiteRT's own run. Errors and bounds are multiples of one operator's error.
 - Models, with noise and with pictures (a photograph, a part of it and a drawing, black, white, a gradient): 1e-4 in 32
-  bits, 1e-2 in 16 bits, four steps for quantized models, or LiteRT's own difference if that is larger. That is the
-  difference between its sets of kernels, or twice that of three runs whose weights are moved by half their last place,
-  as rounding may: [0009](decisions/0009-white-noise.md).
+  bits, 1e-2 in 16 bits, four steps for quantized models, or LiteRT's own disagreement if that is larger: between its
+  sets of kernels, and between runs whose weights are moved by half their last place
+  ([0009](decisions/0009-white-noise.md)).
 """
 
 

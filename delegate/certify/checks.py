@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -177,21 +178,26 @@ def _random_inputs(model: bytes) -> list[Array]:
 def _model(subject: Subject) -> Check:
     """A whole model, with noise and with pictures."""
     model = Path(subject.name).read_bytes()
-    is_quantized = any(
-        tensor.quantization is not None and tensor.constant is None
-        for subgraph in read_model(model).subgraphs
-        for tensor in subgraph.tensors
-    )
+    quantized = is_quantized(model)
 
     def measure(given: Inputs, results: list[Array]) -> tuple[float, float]:
         expected = _on_cpu(model, given)
         error = largest_error(results, expected)
-        bound = _step_bound(expected) if is_quantized else MODEL_BOUND[subject.half]
+        bound = _step_bound(expected) if quantized else MODEL_BOUND[subject.half]
         if not error <= bound:  # LiteRT's further runs take time, and are made only if their disagreement decides
             bound = max(bound, own_disagreement(model, given, expected, half=subject.half))
         return error, bound
 
     return Check(model, model_inputs(model), measure, subject.half)
+
+
+def is_quantized(model: bytes) -> bool:
+    """Whether the model computes in integers of 8 or 16 bits somewhere."""
+    return any(
+        tensor.quantization is not None and tensor.constant is None
+        for subgraph in read_model(model).subgraphs
+        for tensor in subgraph.tensors
+    )
 
 
 def model_inputs(model: bytes) -> dict[str, Inputs]:
@@ -202,12 +208,15 @@ def model_inputs(model: bytes) -> dict[str, Inputs]:
 
 
 def own_disagreement(model: bytes, inputs: Inputs, expected: Inputs, *, half: bool) -> float:
-    """The largest difference of LiteRT's own results for the same inputs, as a part of the largest value.
+    """Difference between LiteRT's own results for the same inputs, as a part of the largest value.
 
-    Compared with ``expected`` are those of its other sets of kernels, if these have all operators, and those after
-    rounding: weights are moved by half the last place of a float, or of a half with ``half``. The latter count twice,
-    as the GPU's rounding is one more draw. They say how well a result is determined, for instance of a model that
-    decides between nearly equal values. Equal pixels stay equal.
+    It is the largest of two numbers:
+
+    - twice the difference from ``expected`` of its other sets of kernels, if these have all operators, and of runs
+      whose weights are moved by half the last place of a float, or of a half with ``half``. Twice, as the GPU's
+      rounding is one more draw. This says how well a result is determined, for instance of a model that decides between
+      nearly equal values. Equal pixels stay equal.
+    - the rounding of its longest MEAN or SUM, whose values all its kernels add one after the other.
     """
     found: list[float] = []
     for kernels in KERNEL_SETS[1:]:
@@ -215,8 +224,22 @@ def own_disagreement(model: bytes, inputs: Inputs, expected: Inputs, *, half: bo
             found.append(largest_error(_on_cpu(model, inputs, kernels), expected))
     for seed in range(ROUNDINGS):
         random, part = np.random.default_rng(seed), 2.0**-11 if half else 2.0**-24
-        found.append(2 * largest_error(_on_cpu(_moved_weights(model, part, random), inputs), expected))
-    return max(found)
+        found.append(largest_error(_on_cpu(_moved_weights(model, part, random), inputs), expected))
+    return max(2 * max(found), _longest_sum(model) * 2.0**-24)
+
+
+def _longest_sum(model: bytes) -> int:
+    """The most values that a MEAN or SUM of the model adds up; 0 if there is none."""
+    return max(
+        (
+            math.prod(subgraph.tensors[operator.inputs[0]].shape)
+            // max(math.prod(subgraph.tensors[operator.outputs[0]].shape), 1)
+            for subgraph in read_model(model).subgraphs
+            for operator in subgraph.operators
+            if operator.name in ("MEAN", "SUM")
+        ),
+        default=0,
+    )
 
 
 def _moved_weights(model: bytes, part: float, random: np.random.Generator) -> bytes:
