@@ -258,6 +258,10 @@ class TfliteOp:
     """Whether TensorFlow Lite knows it by name only."""
     stateful: bool = False
     """Whether inputs may be variable tensors, which its launches may also write. No other operator touches those."""
+    real_integers: Sequence[int] = ()
+    """The positions of inputs whose int32 and int64 constants stand for real numbers, if they have a scale: biases.
+    All other integers of 32 and 64 bits stand for themselves, whatever scale the file gives them, as in LiteRT.
+    """
     rescales: bool | None = None
     """Whether LiteRT's kernel converts the integers of a quantized input to the output's scale. None: it does, unless
     it only moves values.

@@ -15,7 +15,7 @@ from ...kernels.ops.constant.constants import Constant
 from ...kernels.tensor import TensorInfo
 from ..read.model import RawOperator, Subgraph
 from ..transform.graph import Node
-from .parsing import ParsedSubgraph, parse_operator
+from .parsing import ParsedSubgraph, parse_operator, real_integers
 from .rows import Part, Rows, rows_of
 from .steps import takes_more
 
@@ -142,7 +142,8 @@ class _Loop:
             info = self._subgraphs[number].tensors[tensor]
             if info.constant is None:
                 raise Unsupported(f"nothing computes tensor '{info.name}' of its subgraph")
-            self._constants[number, tensor] = self._parsed.add(info)
+            real = tensor in real_integers(self._subgraphs[number])
+            self._constants[number, tensor] = self._parsed.add(info, real=real)
         return self._constants[number, tensor]
 
     def _step(self, raw: RawOperator, place: str) -> tuple[int, ...]:

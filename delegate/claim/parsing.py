@@ -45,11 +45,11 @@ class ParsedSubgraph:
         inputs = [self.tensors[i] if i >= 0 else None for i in raw.inputs]
         return TfliteNode(raw.options, inputs, [self.tensors[i] for i in raw.outputs])
 
-    def add(self, tensor: TensorInfo) -> int:
-        """Add a tensor, and return its number."""
+    def add(self, tensor: TensorInfo, *, real: bool = False) -> int:
+        """Add a tensor, and return its number. ``real``: see ``real_integers``."""
         number = len(self.stored)
         self.stored[number] = tensor
-        self.tensors[number] = float_view(tensor) if self.quantized else half_view(tensor)
+        self.tensors[number] = float_view(tensor, real=real) if self.quantized else half_view(tensor)
         return number
 
     def set_shapes(self, outputs: Iterable[int], shapes: Iterable[Shape], *, unless: Collection[int] = ()) -> None:
@@ -61,11 +61,26 @@ class ParsedSubgraph:
 
 def unparsed(subgraph: Subgraph, *, quantized: bool, shapes: Mapping[int, Shape]) -> ParsedSubgraph:
     """A subgraph of which no operator is parsed yet. See ``claim`` for the parameters."""
-    stored = dict(enumerate(subgraph.tensors))
-    tensors = {i: float_view(tensor) if quantized else half_view(tensor) for i, tensor in stored.items()}
+    stored, real = dict(enumerate(subgraph.tensors)), real_integers(subgraph)
+    tensors = {
+        i: float_view(tensor, real=i in real) if quantized else half_view(tensor) for i, tensor in stored.items()
+    }
     parsed = ParsedSubgraph(stored, tensors, quantized=quantized)
     parsed.set_shapes(shapes.keys(), shapes.values())
     return parsed
+
+
+def real_integers(subgraph: Subgraph) -> set[int]:
+    """The tensors that are read only as biases (``TfliteOp.real_integers``), so that their integers have a scale. One
+    that is also read as something else stands for itself, and operators that need it as a bias stay on the CPU.
+    """
+    real, others = set[int](), set[int]()
+    for raw in subgraph.operators:
+        row = OPERATORS.get(raw.name)
+        positions = row.real_integers if row is not None and row.custom == raw.custom else ()
+        for position, tensor in enumerate(raw.inputs):
+            (real if position in positions else others).add(tensor)
+    return real - others
 
 
 def parse_operator(raw: RawOperator, parsed: ParsedSubgraph, *, unless: Collection[int] = ()) -> Node:

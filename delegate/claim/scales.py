@@ -24,6 +24,14 @@ def refuse_scales(raw: RawOperator, stored: Mapping[int, TensorInfo]) -> None:
         _refuse_weights(row, raw, stored)
         _refuse_bias(raw, stored)
         _refuse_large_bias(row, raw, stored)
+    if raw.name == "FILL" and not raw.custom:
+        _refuse_fill(stored[raw.inputs[1]], stored[raw.outputs[0]])
+
+
+def _refuse_fill(value: TensorInfo, output: TensorInfo) -> None:
+    """LiteRT's FILL takes no value of another scale than its output's, whatever their types."""
+    if value.quantization != output.quantization:
+        raise Unsupported(f"its value '{value.name}' and its output '{output.name}' differ in their scale")
 
 
 def _refuse_weights(row: TfliteOp, raw: RawOperator, stored: Mapping[int, TensorInfo]) -> None:

@@ -198,4 +198,8 @@ def _constant_convolution(
     return GroupedConvolution(window, weights, bias, groups=groups)
 
 
-TFLITE = (TfliteOp("CONV_2D", _parse_convolution, max_version=8, inputs=2, optional=(2,), channel_axis=0),)
+TFLITE = (
+    TfliteOp(
+        "CONV_2D", _parse_convolution, max_version=8, inputs=2, optional=(2,), channel_axis=0, real_integers=(2,)
+    ),
+)  # fmt: skip

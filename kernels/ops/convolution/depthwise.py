@@ -93,4 +93,8 @@ def choose_parts(count: int, taps: int, target: Target) -> int:
     return parts if parts * MOST_TAPS >= taps else 1
 
 
-TFLITE = (TfliteOp("DEPTHWISE_CONV_2D", _parse, max_version=7, inputs=3, optional=(2,), channel_axis=3),)
+TFLITE = (
+    TfliteOp(
+        "DEPTHWISE_CONV_2D", _parse, max_version=7, inputs=3, optional=(2,), channel_axis=3, real_integers=(2,)
+    ),
+)  # fmt: skip

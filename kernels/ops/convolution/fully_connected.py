@@ -91,5 +91,8 @@ def _flat(shape: tuple[int, ...]) -> tuple[int, int]:
 
 
 TFLITE = (
-    TfliteOp("FULLY_CONNECTED", _parse, max_version=14, inputs=2, optional=(2,), channel_axis=0, max_rank=LARGEST_RANK),
-)
+    TfliteOp(
+        "FULLY_CONNECTED", _parse, max_version=14, inputs=2, optional=(2,), channel_axis=0, real_integers=(2,),
+        max_rank=LARGEST_RANK,
+    ),
+)  # fmt: skip

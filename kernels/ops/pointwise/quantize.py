@@ -17,8 +17,8 @@ from ...views import Quantized
 from ..arguments import require_float
 from .elementwise import Elementwise, lower_copy
 
-_CONSTANTS = QUANTIZED_DTYPES.keys() | INDEX_DTYPES | {"int4"}
-"""The integer types of quantized constants: weights, operands, and biases, which have wider types."""
+_CONSTANTS = QUANTIZED_DTYPES.keys() | {"int4"}
+"""The integer types of quantized constants: weights and operands. Biases have wider types."""
 
 
 @dataclass(frozen=True)
@@ -41,10 +41,11 @@ def half_view(tensor: TensorInfo) -> TensorInfo:
     return tensor
 
 
-def float_view(tensor: TensorInfo) -> TensorInfo:
+def float_view(tensor: TensorInfo, *, real: bool = False) -> TensorInfo:
     """The float32 tensor that stands for a quantized one, or for one of float16; any other tensor as it is.
 
-    A constant becomes its values, and has no quantization any more. A computed one keeps its quantization, and its
+    A constant becomes its values, and has no quantization any more. One of int32 or int64 has float32 values only if
+    it is ``real``, a bias: an axis or a size stands for itself. A computed tensor keeps its quantization, and its
     integer type as ``stored_dtype``; with one scale per channel it has no float view, and stays as it is.
     """
     quantization = tensor.quantization
@@ -53,7 +54,9 @@ def float_view(tensor: TensorInfo) -> TensorInfo:
     if quantization is None or not _is_valid(quantization.scales):
         return tensor
     if tensor.constant is not None:
-        return _dequantized(tensor) if tensor.dtype in _CONSTANTS else tensor
+        if tensor.dtype in INDEX_DTYPES and not real:
+            return replace(tensor, quantization=None)
+        return _dequantized(tensor) if tensor.dtype in _CONSTANTS | INDEX_DTYPES else tensor
     if tensor.dtype in QUANTIZED_DTYPES and len(quantization.scales) == 1:
         return replace(tensor, dtype="float32", stored_dtype=tensor.dtype)
     return tensor
@@ -182,5 +185,5 @@ class Store(Operation):
 TFLITE = (
     TfliteOp("DENSIFY", _parse_densify, max_version=1, max_rank=LARGEST_RANK),
     TfliteOp("QUANTIZE", _parse_quantize, max_version=6, max_rank=LARGEST_RANK),
-    TfliteOp("DEQUANTIZE", _parse_dequantize, max_version=9, max_rank=LARGEST_RANK),
+    TfliteOp("DEQUANTIZE", _parse_dequantize, max_version=9, max_rank=LARGEST_RANK, real_integers=(0,)),
 )
