@@ -28,6 +28,9 @@ from framebind.demos.apis import BY_NAME, Api
 from framebind.demos.models import find_model
 from framebind.demos.player.network import shapes
 
+sys.path.insert(0, str(Path(__file__).parent))
+from samples import Label, Series, measured, write
+
 WINDOWS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
 """Seconds after the first frame at which a window of frames ends."""
 MOST_SAMPLES = 100
@@ -80,6 +83,7 @@ def one(path: Path, backend: str, pause: float, rate: float, seconds: float) -> 
         for each in (*others, api):  # the last one is current
             contexts.enter_context(each.open_context())
         interpreter, delegate = bound_model(path, api)
+        found = delegate.statistics()
         time.sleep(pause)
         begin = time.perf_counter()
         for until in (end for end in WINDOWS if end <= seconds):
@@ -91,7 +95,7 @@ def one(path: Path, backend: str, pause: float, rate: float, seconds: float) -> 
                 time.sleep(max(0.0, 1 / rate - (time.perf_counter() - started)) if rate else 0.0)
             windows.append({"until_s": until, "sm_mhz": clock.mhz, "samples_ms": samples[:MOST_SAMPLES]})
     clock.stop()
-    print(json.dumps(windows))
+    print(json.dumps({"device": found.device, "driver": found.driver, "windows": windows}))
 
 
 @app.command()
@@ -104,7 +108,7 @@ def compare(
     json_file: Annotated[Path | None, typer.Option("--json", help="Keep all windows in this file.")] = None,
 ) -> None:
     """Run each combination in a process of its own, and print the median of each window."""
-    path, rows = find_model(model).resolve(), list[dict[str, Any]]()
+    path, series, devices = find_model(model).resolve(), list[Series](), list[tuple[str, str]]()
     for api in backend.split(","):
         for pause in pauses.split(","):
             for rate in rates.split(","):
@@ -112,9 +116,21 @@ def compare(
                 done = subprocess.run(command, capture_output=True, text=True)
                 if done.returncode:
                     sys.exit(f"{' '.join(command)} failed:\n{done.stderr}")
-                windows = json.loads(done.stdout.splitlines()[-1])
-                row = {"api": api, "pause_s": float(pause), "frames_per_second": float(rate), "windows": windows}
-                rows.append(row)
+                result = json.loads(done.stdout.splitlines()[-1])
+                windows = result["windows"]
+                devices.append((result["device"], result["driver"]))
+                labels: dict[str, Label] = {
+                    "model": path.stem, "figure": "frame", "on": api, "pause": f"{pause} s",
+                    "rate": f"{rate} per second" if float(rate) else "as many as possible",
+                }  # fmt: skip
+                series += [
+                    Series(
+                        {**labels, "until": f"{window['until_s']} s", "mhz": window["sm_mhz"] or ""},
+                        window["samples_ms"],
+                    )
+                    for window in windows
+                    if window["samples_ms"]
+                ]
                 medians = [
                     f"{window['until_s']} s: {statistics.median(window['samples_ms']):.3f} ms, {window['sm_mhz']} MHz"
                     for window in windows
@@ -122,7 +138,7 @@ def compare(
                 ]
                 print(f"{api} pause {pause} s, {rate} frames/s: {'; '.join(medians)}", flush=True)
     if json_file is not None:
-        json_file.write_text(json.dumps({"model": path.stem, "rows": rows}))
+        write(json_file, measured("clocks", devices, "ms", series))
 
 
 if __name__ == "__main__":

@@ -58,6 +58,7 @@ LAYOUTS = {
     }),
     "read": Layout(("model",), "on", {"frame": "Frames"}),
     "starts": Layout(("model",), "on", {"cold": "Cold", "warm": "Warm"}, 0, ("warm", "cold")),
+    "clocks": Layout(("on", "rate", "pause"), "until", {"frame": "Frames"}),
     "batch": Layout(("model", "on"), "batch", {"frame": "Frames"}, 4),
     "peers": Layout(("model",), "on", {"frame": "Frames"}),
     "batch-peers": Layout(("model", "on"), "batch", {"frame": "Frames"}, 4),
@@ -145,6 +146,12 @@ Two commits, measured in turn on one machine: medians of bound frames in ms, and
 Times of all steps of a frame, in us. The *lower bound* is computed from shapes: the time to move every tensor once at
 4.3 TB/s, or to do every multiply-add at 33.5 per picosecond, whichever is longer, plus 1.3 us per step. The last column
 is the time that an input texture of 1280x720 adds to the network with its input in a buffer.
+""",
+    "clocks": """## After a pause
+
+Frames of face_detection_front in the first seconds after a pause without work for the GPU, as long as compiling takes.
+NVIDIA's driver lowers the clock meanwhile. [The checklist](checklist.md) says what to do. Each column is a part of the
+run, up to that second.
 """,
     "read": """## A frame through CPU memory
 
