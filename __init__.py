@@ -39,7 +39,7 @@ from .interop.frames.show.overlay import Overlay
 from .interop.frames.show.sink import Sink, open_sink
 from .interop.frames.video.division import VideoPart, divide_video, video_seconds
 from .interop.frames.video.planes import Planes
-from .interop.frames.video.streams import StreamOptions
+from .interop.frames.video.streams import StreamOptions, masked_address
 from .interop.frames.video.tags import VideoTags
 from .interop.frames.video.work_time import WorkTime
 from .interop.gl.buffer import GlBuffer
@@ -122,6 +122,7 @@ __all__ = [
     "join_videos",
     "list_cameras",
     "load_delegate",
+    "masked_address",
     "open_sink",
     "open_source",
     "sharing_report",

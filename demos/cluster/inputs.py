@@ -11,6 +11,7 @@ from pathlib import Path
 
 import framebind as fb
 
+from . import remote
 from .remote import find, is_url
 
 log = logging.getLogger("framebind")
@@ -46,8 +47,8 @@ def find_inputs(named: Iterable[str], output: str = "") -> list[Input]:
 
 
 def name_of(source: Path | str) -> str:
-    """The name that a video has in every folder: its whole path, or its URL."""
-    return source if isinstance(source, str) else str(source.resolve())
+    """The name that a video has in every folder: its whole path, or its URL without secrets."""
+    return remote.name_of(source) if isinstance(source, str) else str(source.resolve())
 
 
 def result_place(place: Path) -> Path:
@@ -66,7 +67,9 @@ def _behind(name: str, output: str) -> list[Input]:
     if is_url(name):
         inner = f"{output.rstrip('/')}/" if output.startswith(name.rstrip("/") + "/") else None
         if not (videos := [each for each in find(name, SUFFIXES) if inner is None or not each[0].startswith(inner)]):
-            raise fb.SourceError(f"there is no video at '{name}', and none that matches it as a pattern")
+            raise fb.SourceError(
+                f"there is no video at '{fb.masked_address(name)}', and none that matches it as a pattern"
+            )
         return [Input(url, place) for url, place in videos]
     if path.is_dir():
         if not (videos := _outside(_files_below(path), path, output)):
@@ -75,7 +78,9 @@ def _behind(name: str, output: str) -> list[Input]:
     if path.is_file():
         return [Input(path, Path(path.name))]
     if not (files := _outside(_matches(path), _fixed_part(path), output)):
-        raise fb.SourceError(f"there is no file or folder '{name}', and no file that matches it as a pattern")
+        raise fb.SourceError(
+            f"there is no file or folder '{fb.masked_address(name)}', and no file that matches it as a pattern"
+        )
     return [Input(file, Path(file.name)) for file in files]
 
 

@@ -137,7 +137,7 @@ class Manifest:
         try:
             video = identity(source)
         except (OSError, fb.SourceError):  # it is gone
-            video = {"source": str(source)}
+            video = {"source": name_of(source)}
         self._write({"video": video, "work": self._work, **result})
         self._flush()
         if self._url and time.monotonic() - self._was_put > SECONDS_BETWEEN_PUTS:

@@ -8,6 +8,8 @@ from pathlib import Path
 
 from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
+import framebind as fb
+
 from ..console import make_console, plain
 from . import units
 from .units import Event, Finished, Lost, Unit
@@ -40,7 +42,9 @@ class Bars:
         if isinstance(event, units.Progress):
             self._shares[unit] = event.share
             if unit not in self._bars:
-                self._bars[unit] = self._progress.add_task(plain(Path(unit.source).name).plain, total=1.0)
+                self._bars[unit] = self._progress.add_task(
+                    plain(Path(fb.masked_address(unit.source)).name).plain, total=1.0
+                )
             self._progress.update(self._bars[unit], completed=event.share)
         elif isinstance(event, Finished | Lost):
             self._shares.pop(unit, None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import importlib
 import shutil
 from collections.abc import Iterator
@@ -28,6 +29,12 @@ _VERSIONS = ("ETag", "etag", "md5Hash", "mtime", "LastModified", "last_modified"
 def is_url(name: str) -> bool:
     """Whether a name is a URL for ``find``, and not a path."""
     return "://" in name
+
+
+def name_of(url: str) -> str:
+    """A URL's name in records: without secrets, and with a digest of them, which tells it from other ones."""
+    masked = fb.masked_address(url)
+    return masked if masked == url else f"{masked} {hashlib.sha256(url.encode()).hexdigest()[:16]}"
 
 
 def join_url(folder: str, place: str) -> str:
@@ -56,7 +63,7 @@ def find(url: str, suffixes: frozenset[str]) -> list[tuple[str, Path]]:
 def _place(name: str) -> Path:
     """A path below a folder. Object stores take any name."""
     if not name or ".." in PurePosixPath(name).parts or PurePosixPath(name).is_absolute():
-        raise fb.SourceError(f"'{name}' is no name of a file, or leads out of its folder")
+        raise fb.SourceError(f"'{fb.masked_address(name)}' is no name of a file, or leads out of its folder")
     return Path(name)
 
 
@@ -66,7 +73,7 @@ def identity(url: str) -> dict[str, Any]:
     with _said(url):
         facts = system.info(path)
     version = next((str(facts[key]) for key in _VERSIONS if facts.get(key) is not None), "")
-    return {"source": url, "bytes": facts.get("size"), "version": version}
+    return {"source": name_of(url), "bytes": facts.get("size"), "version": version}
 
 
 def exists(url: str) -> bool:
@@ -85,7 +92,9 @@ def fetch(url: str, path: Path) -> None:
         while chunk := source.read(_CHUNK):
             room -= len(chunk)
             if room < 0:
-                raise fb.SourceError(f"'{url}' does not fit on the disk: {RESERVE >> 30} GB stay free")
+                raise fb.SourceError(
+                    f"'{fb.masked_address(url)}' does not fit on the disk: {RESERVE >> 30} GB stay free"
+                )
             target.write(chunk)
 
 
@@ -109,7 +118,9 @@ def put(path: Path, url: str) -> None:
 def check_output(url: str) -> None:
     """Raise SourceError for a URL at which nothing can be put."""
     if url.partition("://")[0] in READ_ONLY:
-        raise fb.SourceError(f"'{url}' cannot be written: results go to one of {', '.join(sorted(SCHEMES))}")
+        raise fb.SourceError(
+            f"'{fb.masked_address(url)}' cannot be written: results go to one of {', '.join(sorted(SCHEMES))}"
+        )
 
 
 def _system(url: str) -> tuple[Any, str]:
@@ -117,13 +128,15 @@ def _system(url: str) -> tuple[Any, str]:
     scheme = url.partition("://")[0]
     if scheme not in SCHEMES | READ_ONLY:
         known = ", ".join(sorted(SCHEMES | READ_ONLY))
-        raise fb.SourceError(f"'{url}': URLs begin with one of {known}, not '{scheme}'")
+        raise fb.SourceError(f"'{fb.masked_address(url)}': URLs begin with one of {known}, not '{scheme}'")
     try:
         system, path = importlib.import_module("fsspec.core").url_to_fs(url)
     except ImportError as error:
-        raise fb.SourceError(f"'{url}' needs a package: {error}. pip install '.[remote]' brings fsspec") from error
+        raise fb.SourceError(
+            f"'{fb.masked_address(url)}' needs a package: {error}. pip install '.[remote]' brings fsspec"
+        ) from error
     except (OSError, ValueError) as error:
-        raise fb.SourceError(f"'{url}' cannot be opened: {error}") from error
+        raise fb.SourceError(f"'{fb.masked_address(url)}' cannot be opened: {fb.masked_address(str(error))}") from error
     return system, path
 
 
@@ -135,4 +148,6 @@ def _said(url: str) -> Iterator[None]:
     except fb.FramebindError:
         raise
     except Exception as error:
-        raise fb.SourceError(f"'{url}': {type(error).__name__}: {error}") from error
+        raise fb.SourceError(
+            f"'{fb.masked_address(url)}': {type(error).__name__}: {fb.masked_address(str(error))}"
+        ) from error

@@ -9,6 +9,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
+import framebind as fb
+
 from .division import parts_folder
 from .units import Divided, Event, Finished, Lost, Progress, Report, Unit
 
@@ -64,7 +66,7 @@ class Schedule:
                 self._waiting.appendleft(unit)
                 self._report(Lost(self._whole.get(unit, unit)))
             else:
-                error = f"WorkerDied: {why}, {MAX_ATTEMPTS} times, and {unit.source} is given up"
+                error = f"WorkerDied: {why}, {MAX_ATTEMPTS} times, and {fb.masked_address(unit.source)} is given up"
                 self.happened(Finished(unit, {"error": error}))
 
     def happened(self, event: Event) -> None:

@@ -184,7 +184,7 @@ def _begin(session: Session, unit: Unit, report: Report) -> Callable[[], Finishe
 
 def describe(error: Exception) -> dict[str, Any]:
     """The result of a unit that failed."""
-    return {"error": f"{type(error).__name__}: {error}"}
+    return {"error": f"{type(error).__name__}: {fb.masked_address(str(error))}"}
 
 
 def _progress(unit: Unit, source: Path, work: Work, report: Report) -> Callable[[float], None]:

@@ -10,6 +10,8 @@ from typing import Annotated, Any
 
 import typer
 
+import framebind as fb
+
 from ..cluster.copies import outputs_of
 from ..cluster.crew import Runner, choose_runner
 from ..cluster.inputs import Input, find_inputs, name_of, result_place
@@ -141,11 +143,14 @@ def _check_outputs(work: Work, waiting: list[Unit], manifest: Manifest, *, overw
     for unit in waiting:
         for path in outputs_of(unit, work):
             if name_of(path) in sources:
-                raise typer.BadParameter(f"'{path}' is read and would be replaced: take another --output")
+                raise typer.BadParameter(
+                    f"'{fb.masked_address(path)}' is read and would be replaced: take another --output"
+                )
             is_there = exists(path) if isinstance(path, str) else path.exists()
             if is_there and not overwrite and not manifest.may_replace(unit.source, path):
                 raise typer.BadParameter(
-                    f"'{path}' is there: --overwrite replaces it, --resume leaves out what the same work has done"
+                    f"'{fb.masked_address(path)}' is there: --overwrite replaces it, --resume leaves out what the same "
+                    "work has done"
                 )
 
 
@@ -163,10 +168,10 @@ def _run(work: Work, units: list[Unit], runner: Runner, manifest: Manifest) -> R
             if isinstance(event, Progress):
                 raise_if_signalled()
             elif isinstance(event, Lost):
-                bars.note(f"{event.unit.source}: its worker died, and it is done again")
+                bars.note(f"{fb.masked_address(event.unit.source)}: its worker died, and it is done again")
             elif isinstance(event, Finished):
                 if "error" in event.result:
-                    bars.note(f"{event.unit.source}: {event.result['error']}")
+                    bars.note(f"{fb.masked_address(event.unit.source)}: {event.result['error']}")
                 manifest.add(event.unit.source, event.result)
                 results.append((event.unit.source, event.result))
             bars.show(event)
@@ -205,7 +210,7 @@ def _print_summary(results: Results, left_out: int, seconds: float) -> None:
     if failed := [(source, result["error"]) for source, result in results if "error" in result]:
         print_line(f"{counted(len(failed), 'video')} failed:")
         for source, reason in failed:
-            print_line(f"  {source}: {reason}")
+            print_line(f"  {fb.masked_address(source)}: {reason}")
 
 
 def _decoding(results: list[dict[str, Any]]) -> float | None:

@@ -7,7 +7,6 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
-from urllib.parse import urlsplit
 
 import framebind as fb
 
@@ -24,16 +23,12 @@ _OPENING = 12.0
 
 
 def name_of(address: str) -> str:
-    """A stream's name for people, rows and the page: of an address without user, password and query."""
+    """A stream's name for people, rows and the page: of an address without what may be secret, and without query."""
     if address.isdecimal():
         return f"camera {address}"
     if "://" not in address:
         return Path(address).name
-    try:
-        parts = urlsplit(address)
-    except ValueError:  # brackets that are no address of IPv6
-        return address.partition("://")[0] + "://..."
-    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+    return fb.masked_address(address).partition("#")[0].partition("?")[0].replace("://***@", "://")
 
 
 def names_of(addresses: Sequence[str]) -> list[str]:

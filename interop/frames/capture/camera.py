@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...errors import SourceError
+from ..video.streams import masked_address
 from .opencv import load_cv2
 from .pixel_layouts import Layout, Matrix, layout_of
 from .readers import Frame, describe, quiet
@@ -19,6 +21,9 @@ if TYPE_CHECKING:
 RAW_FORMATS = {"YUYV": "yuyv", "YUY2": "yuyv", "NV12": "nv12"}
 """Formats that are uploaded as the camera gives them: FOURCC to layout."""
 FOURCCS = ("MJPG", *RAW_FORMATS)
+_LAST_INDEX = (1 << 31) - 1
+_PROPERTY = re.compile(r"(=\s*)(\"[^\"]*\"|\S+)")
+"""A value of a property in a pipeline of GStreamer."""
 _DEVICES = Path("/sys/class/video4linux")
 """The folder in which Linux lists video devices."""
 
@@ -96,7 +101,9 @@ class CameraReader:
 
     def __init__(self, source: int | str, options: CameraOptions | None = None) -> None:
         self._source, self._options = source, options or CameraOptions()
-        self._what = f"camera {source}" if isinstance(source, int) else f"stream '{source}'"
+        self._what = f"camera {source}" if isinstance(source, int) else f"stream '{_masked(source)}'"
+        if isinstance(source, int) and not 0 <= source <= _LAST_INDEX:  # OpenCV dies of -1
+            raise SourceError(f"there is no {self._what}: cameras are numbered from 0")
         fourcc = self._options.fourcc
         if fourcc is not None and fourcc not in FOURCCS:
             raise SourceError(f"frames in {fourcc} cannot be read: take one of {', '.join(FOURCCS)}")
@@ -190,6 +197,11 @@ class CameraReader:
         if not isinstance(self._source, int):
             return ""
         return f"{self.size[0]}x{self.size[1]} {_fourcc(capture)}{f', {self.fps:g} fps' if self.fps else ''}"
+
+
+def _masked(source: str) -> str:
+    """An address, or a pipeline of GStreamer, without secrets: properties may be user-pw and location."""
+    return _PROPERTY.sub(r"\1***", source) if " ! " in source else masked_address(source)
 
 
 def why_closed(source: int | str, what: str, cameras: list[Camera]) -> str:

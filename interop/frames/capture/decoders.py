@@ -11,7 +11,7 @@ from typing import Literal, TypeVar, get_args
 from ...cuda.context import CudaContext
 from ...errors import SourceError
 from ..video.pyav import has_av
-from ..video.streams import StreamOptions, shown
+from ..video.streams import StreamOptions, masked_address
 from .av_reader import AvReader
 from .readers import FrameReader, open_video
 from .stream_reader import StreamReader, open_stream
@@ -40,7 +40,7 @@ def open_file(path: Path, decoder: Decoder | None, *, start: float = 0.0, end: f
 
 def open_by_av(address: str, decoder: Decoder | None, options: StreamOptions) -> AvReader | StreamReader:
     """The reader of a stream's address by PyAV. The choice of the decoder, and errors, are those of ``open_file``."""
-    name = f"stream '{shown(address)}'"
+    name = f"stream '{masked_address(address)}'"
     _check(decoder, name)
     if decoder == "opencv":
         raise SourceError(f"{name} is not read by OpenCV where PyAV is installed: take 'nvdec' or 'cpu'")

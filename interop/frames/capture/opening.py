@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from ...errors import SourceError
 from ..video.pyav import has_av
-from ..video.streams import StreamOptions, checked_scheme, shown
+from ..video.streams import StreamOptions, checked_scheme, masked_address, plain_address
 from .camera import CameraOptions, CameraReader
 from .decoders import Decoder, open_by_av, open_file
 from .pixel_layouts import Matrix
@@ -92,21 +92,19 @@ def open_source(
     ...         print(texture.size, texture.format)
     (64, 48) rgba8
     """
-    text = str(source)
+    text = plain_address(source) if isinstance(source, str | Path) else str(source)
     if text.startswith("file://"):
         from urllib.request import url2pathname  # only here: it imports http and ssl
 
         text = url2pathname(urlsplit(text).path)
     path = Path(text)
-    if not isinstance(source, int) and _is_path(text) and not path.exists():
-        raise SourceError(
-            f"there is no file or folder '{path}': a source is a camera's index, a video, a picture, a folder of "
-            "pictures, an address with '://', 'synthetic' or 'synthetic:PICTURE'"
-        )
-    if (start or end is not None) and not (path.is_file() and has_av()):
-        raise SourceError(f"'{text}' has no start and end: only video files that PyAV reads have (the extra 'video')")
-    if decoder is not None and not (path.is_file() or "://" in text):
-        raise SourceError(f"'{text}' has no choice of decoders: only video files and addresses have")
+    is_file = not isinstance(source, int) and _is_path(text) and _is_file(text)
+    if (start or end is not None) and not (is_file and has_av()):
+        name = masked_address(text)
+        raise SourceError(f"'{name}' has no start and end: only video files that PyAV reads have (the extra 'video')")
+    if decoder is not None and not (is_file or "://" in text):
+        name = masked_address(text)
+        raise SourceError(f"'{name}' has no choice of decoders: only video files and addresses have")
     if isinstance(source, int) or text.isdecimal():
         return Source(CameraReader(int(text), CameraOptions(size, fps, fourcc, matrix)))
     if text == "synthetic" or text.startswith("synthetic:"):
@@ -129,9 +127,23 @@ def _is_path(text: str) -> bool:
     return not (text.isdecimal() or text.partition(":")[0] == "synthetic" or " ! " in text or "://" in text)
 
 
+def _is_file(text: str) -> bool:
+    """Whether a path is a file, and not a folder. Raises SourceError if it is neither."""
+    path, name = Path(text), masked_address(text)
+    try:
+        if text and path.exists():
+            return path.is_file()
+    except OSError as error:  # a name that is too long, a folder that may not be read
+        raise SourceError(f"'{name}' cannot be opened: {error.strerror}") from error
+    raise SourceError(
+        f"there is no file or folder '{name}': a source is a camera's index, a video, a picture, a folder of "
+        "pictures, an address with '://', 'synthetic' or 'synthetic:PICTURE'"
+    )
+
+
 def _open_address(address: str, decoder: Decoder | None, options: StreamOptions) -> FrameReader:
     """The video or the live stream at an address: by PyAV if it is there, else by OpenCV, with a warning."""
-    name = f"stream '{shown(address)}'"
+    name = f"stream '{masked_address(address)}'"
     checked_scheme(address, name, options)
     if has_av():
         return open_by_av(address, decoder, options)

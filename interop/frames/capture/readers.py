@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...errors import SourceError
+from ..video.streams import masked_address
 from .opencv import load_cv2
 from .pixel_layouts import Layout, layout_of
 
@@ -255,7 +256,7 @@ def open_address(address: str) -> VideoReader | None:
     with quiet():
         capture = cv2.VideoCapture(address)
     if capture.isOpened() and capture.get(cv2.CAP_PROP_FRAME_COUNT) > 0:
-        return VideoReader(capture, f"video '{address}'")
+        return VideoReader(capture, f"video '{masked_address(address)}'")
     capture.release()
     return None
 

@@ -11,6 +11,7 @@ from ...errors import SourceError
 from ..video.containers import open_container, shown_streams
 from ..video.frame_times import RunningClock
 from ..video.seeking import seek_sound
+from ..video.streams import masked_address
 
 _EARLY = 0.1
 """Seconds by which sound may begin before the first frame: encoders put their delay there."""
@@ -27,7 +28,7 @@ class CopiedStreams:
     """
 
     def __init__(self, container: Any, path: Path, start: float, end: float | None) -> None:
-        self._container, self._source = container, open_container(path, f"video '{path}'")
+        self._container, self._source = container, open_container(path, f"video '{masked_address(path)}'")
         self._streams: dict[int, Any] = {}
         self._clocks: dict[int, RunningClock] = {}
         video = next(iter(shown_streams(self._source)), None)
@@ -54,7 +55,7 @@ class CopiedStreams:
             except ValueError as error:
                 kind = "sound" if stream.type == "audio" else "subtitles"
                 raise SourceError(
-                    f"the {kind} of '{path}' ({stream.codec_context.name}) cannot be copied into "
+                    f"the {kind} of '{masked_address(path)}' ({stream.codec_context.name}) cannot be copied into "
                     f"{self._container.format.name}; a file that ends in .mkv takes all"
                 ) from error
             made.metadata.update(stream.metadata)

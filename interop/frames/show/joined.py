@@ -11,6 +11,7 @@ from typing import Any
 from ...errors import SourceError
 from ..video.containers import open_container
 from ..video.pyav import load_av
+from ..video.streams import masked_address
 from .av_file import frames_in
 from .copied_streams import CopiedStreams
 from .replacement import Replacement
@@ -68,7 +69,7 @@ def _join(
     sound_part: tuple[float, float | None],
 ) -> int:
     """Copy the packets of each part, and the sound in step. Returns the number of frames."""
-    with closing(open_container(parts[0][0], f"video '{parts[0][0]}'")) as first:
+    with closing(open_container(parts[0][0], f"video '{masked_address(parts[0][0])}'")) as first:
         stream = container.add_stream_from_template(first.streams.video[0])
         wanted = _encoding(first.streams.video[0])
     sound = CopiedStreams(container, sound_of, *sound_part) if sound_of else None
@@ -96,10 +97,10 @@ def _join(
 def _packets(parts: Sequence[tuple[str | Path, Fraction | float]], wanted: tuple[Any, ...]) -> Iterator[Any]:
     """The packets of all parts, at their times in the new video."""
     for path, begins in parts:
-        with closing(open_container(path, f"video '{path}'")) as source:
+        with closing(open_container(path, f"video '{masked_address(path)}'")) as source:
             stream = source.streams.video[0]
             if _encoding(stream) != wanted:
-                raise SourceError(f"'{path}' is not encoded as the first part")
+                raise SourceError(f"'{masked_address(path)}' is not encoded as the first part")
             for packet in source.demux(stream):
                 if packet.size:
                     shift = round(Fraction(begins) / packet.time_base)

@@ -18,6 +18,7 @@ from ...yuv import YuvPicture
 from ..video.planar import FrameColours
 from ..video.planes import Plane, Planes
 from ..video.pyav import load_av
+from ..video.streams import masked_address
 from ..video.tags import VideoTags
 from ..video.work_time import WorkTime
 from .av_file import BY_SUFFIX, CODECS, AvFile
@@ -98,7 +99,9 @@ class MarkedVideo:
     ) -> None:
         self._path, self._fps, self._rotation = Path(path), fps, rotation
         if self._path.suffix.lower() not in BY_SUFFIX:
-            raise SourceError(f"'{path}' ends in no format of marked videos: use one of {', '.join(BY_SUFFIX)}")
+            raise SourceError(
+                f"'{masked_address(path)}' ends in no format of marked videos: use one of {', '.join(BY_SUFFIX)}"
+            )
         self._codec, self._quality, self._tags = codec, quality, tags
         self._sound_of, self._sound_part = None if sound_of is None else Path(sound_of), sound_part
         self._size = (0, 0)

@@ -12,6 +12,7 @@ import shutil
 from pathlib import Path
 
 from ...errors import SourceError
+from ..video.streams import masked_address
 
 _STEM_LETTERS = 40
 """Letters of the file's own name in the name of its unfinished one, which must not be too long for a file system."""
@@ -26,7 +27,7 @@ class Replacement:
     """
 
     def __init__(self, path: Path, kind: str) -> None:
-        self._name = f"{kind} '{path}'"
+        self._name = f"{kind} '{masked_address(path)}'"
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._path = path.resolve()

@@ -14,6 +14,7 @@ from ...gl.texture import GlTexture
 from ..capture.opencv import load_cv2
 from ..capture.readers import Frame
 from ..video.pyav import has_av
+from ..video.streams import masked_address
 from ..video.tags import VideoTags
 from ..video.work_time import WorkTime
 from .av_file import BY_SUFFIX, AvFile
@@ -171,10 +172,12 @@ def open_sink(
         return PictureSink(path)
     if suffix not in VIDEO_CODECS and suffix not in BY_SUFFIX:
         known = ", ".join(dict.fromkeys((*VIDEO_CODECS, *BY_SUFFIX)))
-        raise SourceError(f"'{path}' ends in no known format: use .png or one of {known}")
+        raise SourceError(f"'{masked_address(path)}' ends in no known format: use .png or one of {known}")
     special = codec is not None or quality is not None or sound_of is not None
     if special and suffix not in BY_SUFFIX:
-        raise SourceError(f"'{path}' has no sound, codec or quality of choice: use one of {', '.join(BY_SUFFIX)}")
+        raise SourceError(
+            f"'{masked_address(path)}' has no sound, codec or quality of choice: use one of {', '.join(BY_SUFFIX)}"
+        )
     if special or suffix not in VIDEO_CODECS or (suffix in BY_SUFFIX and has_av()):
         source = None if sound_of is None else Path(sound_of)
         file = AvFile(path, size, fps, codec=codec, quality=quality, sound_of=source, sound_part=sound_part, tags=tags)

@@ -7,7 +7,7 @@ from typing import Any
 
 from ...errors import SourceError
 from .pyav import load_av
-from .streams import PROTOCOLS, StreamOptions, checked_scheme
+from .streams import PROTOCOLS, StreamOptions, checked_scheme, masked_address, plain_address
 
 MAX_PIXELS = 16384 * 8704
 """Pixels per frame that are decoded: twice 8K. A damaged or hostile header may claim any size."""
@@ -37,7 +37,7 @@ def open_container(
     ``analyzed``: microseconds of a live stream that may be read before its first frame. ``packets_only``: nothing is to
     be decoded. Raises SourceError.
     """
-    av, text = load_av(), str(source)
+    av, text = load_av(), plain_address(source)
     scheme = checked_scheme(source, name, stream or StreamOptions())
     options = {"protocol_whitelist": PROTOCOLS[scheme], "max_pixels": str(MAX_PIXELS)}
     if packets_only:
@@ -55,16 +55,16 @@ def open_container(
         except RuntimeError:  # PyAV: it takes none of the decoders that FFmpeg prefers. See accelerated.py
             return av.open(place, options=options, timeout=limits, **more)
     except (av.error.FFmpegError, OSError) as error:
-        why = error.strerror or error
+        why = error.strerror or masked_address(str(error))
         if isinstance(error, av.error.ExitError):
             why = f"no answer within {limits[0]:g} seconds"
         if isinstance(error, av.error.ProtocolNotFoundError):
             raise SourceError(
                 f"{name} cannot be opened: this build of PyAV has no {scheme}. Take a build whose FFmpeg has it, or "
                 "let a program that has it pass the stream on, for instance as rtsp"
-            ) from error
+            ) from None  # that error has the address
         ask = "Is the address right, and can it be reached from here?" if scheme else "Is the file complete?"
-        raise SourceError(f"{name} cannot be opened: {why}. {ask}") from error
+        raise SourceError(f"{name} cannot be opened: {why}. {ask}") from None
 
 
 def shown_streams(container: Any) -> list[Any]:

@@ -22,7 +22,7 @@ from .kept import KeptDecoder, PacketDecoder
 from .planar import BGR, PlanarFormat, nearest_format, planar_format
 from .pyav import load_av
 from .seeking import packets_from
-from .streams import StreamOptions, shown
+from .streams import StreamOptions, masked_address
 from .tags import read_tags
 
 _ANALYZED = 200_000
@@ -101,7 +101,7 @@ class VideoDecoder:
         (av.codec.hwaccel.HWAccel) decodes in place of the CPU. The decoder of a file is taken from ``kept`` if it fits,
         and kept there when the file is closed. ``one_thread`` decodes alone, if the CPU decodes. Raises SourceError.
         """
-        self.name = f"{'stream' if live else 'video'} '{shown(source)}'"
+        self.name = f"{'stream' if live else 'video'} '{masked_address(source)}'"
         self._source, self._start, self._end, self._live = source, start, end, live
         self._limits = (LIVE_OPEN_SECONDS, (stream or StreamOptions()).stall) if live else (OPEN_SECONDS, READ_SECONDS)
         self.damaged = 0
@@ -233,7 +233,7 @@ class VideoDecoder:
                 ) from error
             except av.error.FFmpegError as error:
                 if not isinstance(error, av.error.InvalidDataError):
-                    raise SourceError(f"{self.name} cannot be read on: {self._why(error)}") from error
+                    raise SourceError(f"{self.name} cannot be read on: {self._why(error)}") from None
                 self._times.lost_last()
                 self._due -= 1
                 damaged = True

@@ -13,6 +13,7 @@ from .containers import open_container, video_stream
 from .decoder import VideoDecoder
 from .pyav import load_av
 from .seeking import seconds_of
+from .streams import masked_address
 
 MAX_FRAMES = 100_000_000
 """Frames of a video that is divided: 19 days of 60 frames per second, 800 MB of times."""
@@ -122,7 +123,7 @@ def video_seconds(source: str | Path) -> float | None:
     >>> fb.video_seconds("clip.mp4")
     0.4
     """
-    name = f"video '{source}'"
+    name = f"video '{masked_address(source)}'"
     container = open_container(source, name, packets_only=True)
     try:
         stream = video_stream(container, name)
@@ -135,7 +136,7 @@ def video_seconds(source: str | Path) -> float | None:
 
 def _read_times(source: str | Path) -> tuple[array[float], list[float]]:
     """The seconds of all frames and of the key frames, sorted. The first are empty if the packets do not tell."""
-    name = f"video '{source}'"
+    name = f"video '{masked_address(source)}'"
     container = open_container(source, name)
     try:
         stream = video_stream(container, name)

@@ -23,7 +23,7 @@ from .containers import open_container
 from .decoder import VideoDecoder
 from .kept import KeptDecoder
 from .pyav import load_av
-from .streams import StreamOptions, shown
+from .streams import StreamOptions, masked_address
 
 AHEAD = 3
 """Pictures whose models may still run when another one is decoded."""
@@ -64,15 +64,15 @@ def open_nvdec(
             )  # fmt: skip
     # RuntimeError: there is no decoder of the GPU for the codec.
     except (SourceError, RuntimeError, OSError, ValueError) as error:
-        reason = str(error)
+        reason = masked_address(str(error))
     else:
         if decoder.format is not None and decoder.is_on_gpu:
             return decoder
         decoder.close()
     if live:  # its server is not asked again
-        raise SourceError(f"stream '{shown(path)}' is not decoded by NVDEC: {reason}")
+        raise SourceError(f"stream '{masked_address(path)}' is not decoded by NVDEC: {reason}")
     # An error of the file itself comes first, and is the same as without NVDEC.
-    raise SourceError(f"video '{shown(path)}', {_kind(path, stream)}, is not decoded by NVDEC: {reason}")
+    raise SourceError(f"video '{masked_address(path)}', {_kind(path, stream)}, is not decoded by NVDEC: {reason}")
 
 
 _kept: weakref.WeakKeyDictionary[CudaContext, KeptDecoder] = weakref.WeakKeyDictionary()
@@ -88,11 +88,11 @@ def _kept_in(context: CudaContext) -> KeptDecoder:
 
 def _kind(path: str | Path, options: StreamOptions | None) -> str:
     """The codec, format and size of a video in words. Raises SourceError if it cannot be opened."""
-    with open_container(path, f"video '{shown(path)}'", stream=options) as container:
+    with open_container(path, f"video '{masked_address(path)}'", stream=options) as container:
         for stream in container.streams.video:
             if stream.codec_context is not None:
                 return f"{stream.codec_context.name} of {stream.pix_fmt}, {stream.width}x{stream.height}"
-    raise SourceError(f"video '{shown(path)}' has no video that PyAV can decode")
+    raise SourceError(f"video '{masked_address(path)}' has no video that PyAV can decode")
 
 
 class NvdecPictures:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from ...errors import SourceError
 
@@ -20,8 +19,13 @@ PROTOCOLS = {
 """Protocols that FFmpeg may use, by the scheme of an address: a file must not lead to the network, nor the reverse."""
 
 
-_SECRETS = re.compile(r"(?i)([?&](?:passphrase|password|pwd|token|key|signature)=)[^&]*")
-"""Fields of an address that nobody but the server is to see."""
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/+")
+"""The beginning of an address; as a Path it has one slash. Windows has drives of one letter."""
+_ADDRESS = re.compile(_SCHEME.pattern + r"[^\s'\"<>]*")
+"""An address in other text."""
+_SERVER = re.compile(r"(\[[^\]]*\]|[^:\[\]]*)(:\d*)?")
+"""A server's name or number, and its port."""
+_MASK = "***"
 
 
 @dataclass(frozen=True)
@@ -60,6 +64,13 @@ class StreamOptions:
             raise ValueError(f"stall is {self.stall:g} seconds: more than 0, and at most 600")
 
 
+def plain_address(source: str | Path) -> str:
+    """A path as it is, or an address with its scheme in lower case, as FFmpeg and OpenCV know it."""
+    text = str(source)
+    scheme = scheme_of(text)
+    return scheme + text[len(scheme) :]
+
+
 def scheme_of(source: str | Path) -> str:
     """The scheme of an address, "" for the path of a file."""
     text = str(source)
@@ -77,14 +88,76 @@ def checked_scheme(source: str | Path, name: str, options: StreamOptions) -> str
     return scheme
 
 
-def shown(source: str | Path) -> str:
-    """A path or an address for people and files: without the secrets that an address may have."""
+def masked_address(source: str | Path) -> str:
+    """An address without what may be secret in it, for messages, logs and files. Another text is as it was, but for the
+    addresses in it.
+
+    Masked are user and password, all values of the query, the fragment, values in the path (``/key=value/``), and of
+    RTMP what follows the application's name, which is the stream's key. The rest of the path is not.
+
+    Parameters
+    ----------
+    source : str or Path
+        An address, a path, or a text, such as the message of an error.
+
+    Returns
+    -------
+    str
+        The same text with ``***`` for each secret. A masked address is its own masked address.
+
+    Examples
+    --------
+    >>> fb.masked_address("rtsp://me:secret@192.168.1.20/door?token=hidden&size=2")
+    'rtsp://***@192.168.1.20/door?token=***&size=***'
+    >>> fb.masked_address("rtmp://example.com/live/key")
+    'rtmp://example.com/live/***'
+    """
     text = str(source)
-    if not scheme_of(text):
+    if ":/" not in text:
         return text
-    try:
-        password = urlsplit(text).password
-    except ValueError:  # brackets that are no address of IPv6
-        return text.partition("://")[0] + "://..."
-    text = text.replace(f":{password}@", ":***@", 1) if password else text
-    return _SECRETS.sub(r"\1***", text)
+    return _masked(text) if _SCHEME.match(text) else _ADDRESS.sub(lambda found: _masked(found[0]), text)
+
+
+def _masked(address: str) -> str:
+    """An address, which the whole text is, without secrets."""
+    found = _SCHEME.match(address)
+    assert found is not None
+    scheme = found[1].lower()
+    if scheme == "file":
+        return address
+    authority, path, query, fragment = _parts(address[found.end() :])
+    user, at, server = authority.rpartition("@")
+    if not _SERVER.fullmatch(server):  # a password with a slash in it, or brackets that are no address of IPv6
+        return found[0] + _MASK
+    masked = f"{found[0]}{_MASK if user else ''}{at}{server}"
+    masked += _masked_application(path) if scheme.startswith("rtmp") else _masked_path(path)
+    if query is not None:
+        masked += "?" + "&".join(map(_masked_field, query.split("&")))
+    return masked if fragment is None else f"{masked}#{_MASK}"
+
+
+def _parts(rest: str) -> tuple[str, str, str | None, str | None]:
+    """The server with its user, the path, the query and the fragment of what follows an address's "://"."""
+    rest, hash_, fragment = rest.partition("#")
+    rest, mark, query = rest.partition("?")
+    authority, slash, path = rest.partition("/")
+    return authority, slash + path, query if mark else None, fragment if hash_ else None
+
+
+def _masked_path(path: str) -> str:
+    path = re.sub(r"(//)[^/]*@", rf"\1{_MASK}@", path)  # an address in the path
+    return re.sub(r"=[^/;,]+", f"={_MASK}", path)
+
+
+def _masked_application(path: str) -> str:
+    """A path of RTMP: /application/key, or a key alone. Options of FFmpeg behind a space have keys as well."""
+    words = path.split(maxsplit=1)
+    application, _, key = (words[0] if words else "").lstrip("/").partition("/")
+    masked = f"/{application}/{_MASK}" if key else f"/{_MASK}" if application else path
+    return f"{masked} {_MASK}" if len(words) > 1 else masked
+
+
+def _masked_field(field: str) -> str:
+    """A field of a query. One without a value, as the end of a text in base 64, may be a secret itself."""
+    name, _, value = field.partition("=")
+    return f"{name}={_MASK}" if value.strip("=") else _MASK if field else ""

@@ -113,6 +113,37 @@ def test_a_video_of_a_web_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         remote.put(tmp_path / "a.mp4", url)
 
 
+@pytest.mark.parametrize("context", ["gl"], indirect=True)
+@pytest.mark.usefixtures("context")
+def test_no_output_has_a_secret(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    process: Callable[..., Result],
+) -> None:
+    served = tmp_path / "served"
+    served.mkdir()
+    write_clip(served / "a.mp4", size=SIZE, frames=2)
+    (served / "b.mp4").write_bytes(b"no video")
+    monkeypatch.chdir(served)
+    output = tmp_path / "out"
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Quiet) as server, caplog.at_level("DEBUG", "framebind"):
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        base = f"http://me:S3CRET@127.0.0.1:{server.server_port}"
+        urls = [f"{base}/{name}?token=S3CRET{number}" for name in ("a.mp4", "b.mp4") for number in range(2)]
+        runs = [process(*urls, "--output", output), process(*urls, "--output", output, "--resume")]
+        runs += [process(f"{base}/c.mp4?S3CRET", "--output", output), process(urls[0], "--output", f"{base}/?S3CRET")]
+        runs += [process(urls[0], "--output", output)]
+        server.shutdown()
+    runs += [process(urls[0], "--output", output), process("S3://me:S3CRET@a/b", "--output", output)]
+    assert "2 videos, 4 frames" in runs[0].output and "2 videos failed" in runs[0].output, runs[0].output
+    assert "2 videos left out" in runs[1].output, "URLs that their secrets tell apart are two videos"
+    written = [path.read_text() for path in output.rglob("*") if path.is_file()]
+    assert len(written) == 3 and "***@127.0.0.1" in written[0]
+    said = [*(run.output for run in runs), *(str(run.exception) for run in runs), *written, *caplog.messages]
+    assert not [line for text in said for line in text.splitlines() if "S3CRET" in line]
+
+
 class Quiet(http.server.SimpleHTTPRequestHandler):
     def log_message(self, format: str, *args: Any) -> None:
         pass

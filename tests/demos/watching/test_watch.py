@@ -22,6 +22,7 @@ from typer.testing import CliRunner
 import framebind as fb
 from framebind.__main__ import app
 from framebind.demos.apis import GL
+from framebind.demos.console import make_console
 from framebind.demos.flags import GpuFlags
 from framebind.demos.processing.tasks import model_of
 from framebind.demos.processing.work import Work
@@ -31,6 +32,7 @@ from framebind.demos.watching.drawn import DrawingViewer
 from framebind.demos.watching.figures import Latencies
 from framebind.demos.watching.pictures import WEB_PICTURE, WIDEST
 from framebind.demos.watching.stream import name_of, names_of
+from framebind.demos.watching.table import as_line, as_table
 from framebind.demos.watching.watcher import Watcher
 from framebind.interop.frames.capture.handover import Waits
 from support.demo_models import brightness
@@ -251,9 +253,38 @@ def test_figures_look_back_a_few_seconds_and_stay_small() -> None:
     assert (latencies.quantile(0.5), latencies.quantile(0.95)) == (50.0, 95.0)
 
 
+@pytest.mark.parametrize("context", ["gl"], indirect=True)
+def test_no_output_has_a_secret(
+    context: fb.GlContext,
+    tmp_path: Path,
+    model: str,
+    live_server: LiveServer,
+    caplog: pytest.LogCaptureFixture,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    live_server.data = write_clip(tmp_path / "a.ts", size=(64, 48), frames=6, options={"bf": "0"}).read_bytes()
+    there = live_server.address.replace("://", "://me:S3CRET@") + "?token=S3CRET"
+    addresses = [there, there.replace("live.ts", "x"), "rtmp://127.0.0.1:1/live/S3CRET", "http://[S3CRET@127.0.0.1/"]
+    watcher = watcher_of(context, model, *addresses)
+    said = list[Any]()
+
+    def look() -> None:
+        snapshots = [stream.snapshot() for stream in watcher.streams]
+        said.extend([watcher.figures(), *map(as_line, snapshots), [thread.name for thread in threading.enumerate()]])
+        make_console(stderr=True).print(as_table(snapshots))
+        if watcher.streams[0].latencies.count:
+            live_server.is_there = False
+
+    with caplog.at_level("DEBUG"):
+        watcher.run(tmp_path / "found.jsonl", look, every=0.05)
+    assert rows_of(tmp_path / "found.jsonl") and all(each["status"] for each in watcher.figures()[1:])
+    written = (tmp_path / "found.jsonl").read_text()
+    assert "S3CRET" not in "".join([json.dumps(said), written, *caplog.messages, *capfd.readouterr()])
+
+
 def test_names_have_no_secrets() -> None:
     assert name_of("rtsp://me:secret@10.0.0.2:554/door?token=1") == "rtsp://10.0.0.2:554/door"
-    assert (name_of("0"), name_of("/home/me/clip.mp4"), name_of("srt://[::1")) == ("camera 0", "clip.mp4", "srt://...")
+    assert (name_of("0"), name_of("/home/me/clip.mp4"), name_of("srt://[::1")) == ("camera 0", "clip.mp4", "srt://***")
     recorder = [f"rtsp://10.0.0.2/live?channel={number}" for number in range(2)]
     assert names_of([*recorder, "a/b.mp4"]) == ["rtsp://10.0.0.2/live", "rtsp://10.0.0.2/live (2)", "b.mp4"]
 

@@ -124,3 +124,19 @@ def test_a_picture_that_says_to_be_huge_is_an_error_of_ours(tmp_path: Path) -> N
     path.write_bytes(content)
     with pytest.raises(fb.SourceError, match=r"huge.png' is no picture that OpenCV decodes"):
         fb.open_source(path)
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        ("a" * 5000, "'a+' cannot be opened: File name too long"),
+        ("", "there is no file or folder ''"),
+        ("a\0b", "there is no file or folder 'a\0b'"),
+        ("synthetic:" + "a" * 5000, "cannot be read: File name too long"),
+        (-1, "there is no camera -1: cameras are numbered from 0"),
+        ("99999999999999", "there is no camera 99999999999999: cameras are numbered from 0"),
+    ],
+)
+def test_a_source_that_cannot_be_is_an_error_of_ours(source: str | int, said: str) -> None:
+    with pytest.raises(fb.SourceError, match=said):
+        fb.open_source(source)

@@ -17,7 +17,6 @@ import pytest
 
 import framebind as fb
 from framebind.interop.frames.capture.stream_reader import StreamReader, open_stream
-from framebind.interop.frames.video.streams import shown
 from support.video.clips import write_clip
 from support.video.live_server import LiveServer
 
@@ -161,6 +160,12 @@ def test_only_schemes_that_were_allowed(caplog: pytest.LogCaptureFixture) -> Non
         fb.StreamOptions(stall=0)
 
 
+def test_a_scheme_in_capitals(live_server: LiveServer, recording: bytes) -> None:
+    live_server.data = recording
+    with fb.open_source(live_server.address.replace("http", "HTTP"), stream=IMPATIENT) as source:
+        assert source.live and source.size == (64, 48)
+
+
 def test_a_protocol_that_this_build_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
     def absent(*given: Any, **more: Any) -> None:
         raise av.error.ProtocolNotFoundError(-0x74727008, "Protocol not found")
@@ -174,10 +179,8 @@ def test_no_message_has_a_password(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.DEBUG), pytest.raises(fb.SourceError) as raised:
         fb.open_source("rtsp://me:secret@127.0.0.1:1/door?token=hidden&size=2")
     said = " ".join([str(raised.value), *caplog.messages])
-    assert "rtsp://me:***@127.0.0.1:1/door?token=***&size=2" in said
+    assert "rtsp://***@127.0.0.1:1/door?token=***&size=***" in said
     assert "secret" not in said and "hidden" not in said
-    assert shown("srt://[::1/x?passphrase=hidden") == "srt://..."
-    assert shown("clip:a@b.mp4") == "clip:a@b.mp4"
 
 
 @pytest.mark.parametrize("context", ["gl"], indirect=True)
