@@ -1,4 +1,5 @@
-"""Damages models and looks for crashes: ``python scripts/fuzz_models.py --seconds 600 MODEL.tflite ...``.
+"""Damages models and looks for crashes: ``python scripts/fuzz_models.py --seconds 600 MODEL.tflite ...``. With
+``--windows`` short chains of operators of real models are damaged too (windows.py).
 
 Each damaged file is read, claimed and, if it is accepted, loaded and allocated by LiteRT, in a separate process with
 bounded time and memory. Files that cause a signal, a hang or any exception except ModelError (and LiteRT's own
@@ -26,6 +27,7 @@ import framebind as fb
 from framebind.delegate.claim.claims import claim
 from framebind.delegate.read.reader import read_model
 from framebind.interop.record.null import NullDevice
+from windows import windows
 
 MEMORY = 8 << 30
 SECONDS = 20
@@ -117,13 +119,18 @@ def apart(action: Callable[[], str]) -> str:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="Damage models and look for crashes.")
-    parser.add_argument("models", nargs="+", type=Path)
+    parser.add_argument("models", nargs="*", type=Path)
+    parser.add_argument("--windows", type=int, default=0, help="windows to cut out of each model of FRAMEBIND_MODELS")
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--keep", type=Path, default=Path("faults"), help="a folder for the files that are at fault")
     arguments = parser.parse_args()
     generator = random.Random(arguments.seed)
-    models = [(path.stem, content, structure(content)) for path in arguments.models if (content := path.read_bytes())]
+    named = [(path.stem, path.read_bytes()) for path in arguments.models]
+    named += [("window", window) for window in (windows(arguments.windows) if arguments.windows else [])]
+    models = [(name, content, structure(content)) for name, content in named if content]
+    if not models:
+        parser.error("name a model, or give --windows")
     counts: Counter[str] = Counter()
     end = time.monotonic() + arguments.seconds
     while time.monotonic() < end:

@@ -1,7 +1,9 @@
-"""Runs mutants of models through the whole pipeline: ``python scripts/fuzz_structure.py --road gl --count 2000``.  A
-mutant is a valid flatbuffer in which one to three fields of any table have another value: numbers, names, lists,
-options, buffers and tables themselves. Each is inspected, read, claimed and lowered; with the roads "gl" and "cl" it is
-also allocated, run, and compared with LiteRT. Batches run in separate processes with limits of time and memory.  These
+"""Runs mutants of models through the whole pipeline: ``python scripts/fuzz_structure.py --road gl --count 2000``.
+
+A mutant is a valid flatbuffer with up to three changes in any table: numbers, names, lists, options, buffers, tables,
+types and scales of tensors (mutants.py). With ``--windows`` short chains of operators of real models are changed too.
+Each mutant is inspected, read, claimed and lowered; on a device it is also allocated, run with noise, with equal values
+and with a picture, and compared with LiteRT. Batches run in separate processes with limits of time and memory. These
 faults are counted, and kept in ``--keep`` with their reason: crashes, hangs, unexpected exceptions, wrong results, and
 more than 2 GB of memory. If LiteRT alone crashes or hangs on the same file, the fault counts as LiteRT's. The exit
 status is 1 if anything is framebind's. With ``--processes`` that many batches run at once. An interrupt ends the run
@@ -24,7 +26,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -35,11 +37,13 @@ import numpy as np
 import framebind as fb
 from framebind.delegate.certify.cases.compiled import program_on_null
 from framebind.delegate.certify.devices import backend_of, open_context
+from framebind.delegate.certify.pictures import picture_inputs
 from framebind.delegate.claim.claims import claim
 from framebind.delegate.read.reader import read_model
 from framebind.demos.commands.inspect import inspect
 from framebind.interop.record.null import NullDevice
 from mutants import mutant, sources
+from windows import windows
 
 ADDRESS_SPACE = 24 << 30
 """Limit of the address space that mutants take on top of what a process with an open device has: CUDA reserves more
@@ -47,7 +51,7 @@ than the machine has memory.
 """
 RESIDENT = 2 << 30
 """Memory that a mutant may take on top of what its process had before, in bytes."""
-SECONDS = {"null": 10, "gl": 30, "cl": 60}
+SECONDS = {"null": 10, "gl": 30, "gles": 30}
 """Limit for one mutant: PoCL compiles slowly."""
 PATIENCE = 5
 """A mutant that seems to hang is tried again in a separate process, with its limit times this."""
@@ -57,6 +61,8 @@ EVERY_SECONDS = 10
 """Time between two lines of progress."""
 FAULTS = ("crash", "hang", "odd exception", "wrong result", "memory")
 KNOWN = (fb.FramebindError,)
+INPUTS = ("noise", "ties", "picture")
+"""Each model runs once with each of these kinds of input."""
 CHAIN_STEPS = {"int8": 8.0, "uint8": 8.0, "int16": 1024.0}
 """Steps that quantized outputs of several operators may be off: scales that a mutant changed enlarge one step. Random
 graphs (test_random_graphs.py) measure what is right.
@@ -128,7 +134,7 @@ def _through_invoke(content: bytes, road: str) -> str:
     return difference(results, expected, content)
 
 
-def on_litert(content: bytes, kernels: Any = litert.OpResolverType.AUTO) -> list[Any] | str:
+def on_litert(content: bytes, kernels: Any = litert.OpResolverType.AUTO) -> list[list[Any]] | str:
     """LiteRT's results, or its error."""
     try:
         interpreter = litert.Interpreter(model_content=content, num_threads=1, experimental_op_resolver_type=kernels)
@@ -138,20 +144,37 @@ def on_litert(content: bytes, kernels: Any = litert.OpResolverType.AUTO) -> list
         return str(error)
 
 
-def run(interpreter: Any) -> list[Any]:
-    """The outputs for random inputs, the same in each run."""
+def run(interpreter: Any) -> list[list[Any]]:
+    """The outputs for each kind of input, the same in each run."""
+    found: list[list[Any]] = []
+    for kind in INPUTS:
+        for detail in interpreter.get_input_details():
+            interpreter.set_tensor(detail["index"], input_of(kind, detail))
+        interpreter.invoke()
+        found.append([interpreter.get_tensor(detail["index"]) for detail in interpreter.get_output_details()])
+    return found
+
+
+def input_of(kind: str, detail: Mapping[str, Any]) -> Any:
+    """Noise; "ties": five different values; or a picture, whose three channels repeat. Noise if no picture fits."""
+    shape, dtype = tuple(int(n) for n in detail["shape"]), np.dtype(detail["dtype"])
+    if dtype.kind not in "fiub":
+        raise RuntimeError(f"inputs of {dtype} are not set")
+    if kind == "picture" and len(shape) > 2:
+        whole = (1, *shape[-3:-1], 3)
+        pictures = list(picture_inputs([{"shape": whole, "dtype": dtype}], [np.empty(0)]).values())
+        if pictures:
+            channels = pictures[sum(shape) % len(pictures)][0][0][..., np.arange(shape[-1]) % 3]
+            return np.broadcast_to(channels, shape).astype(dtype)
     generator = np.random.default_rng(0)
-    for detail in interpreter.get_input_details():
-        shape, dtype = tuple(int(n) for n in detail["shape"]), np.dtype(detail["dtype"])
-        if dtype.kind not in "fiub":
-            raise RuntimeError(f"inputs of {dtype} are not set")
-        values = generator.uniform(-2, 2, shape) * (1 if dtype.kind in "fb" else 20)
-        interpreter.set_tensor(detail["index"], (np.abs(values) if dtype.kind == "u" else values).astype(dtype))
-    interpreter.invoke()
-    return [interpreter.get_tensor(detail["index"]) for detail in interpreter.get_output_details()]
+    values = generator.integers(-2, 3, shape) / 2 if kind == "ties" else generator.uniform(-2, 2, shape)
+    if dtype.kind == "b":
+        return values > 0
+    values = values * (1 if dtype.kind == "f" else 20)
+    return (np.abs(values) if dtype.kind == "u" else values).astype(dtype)
 
 
-def difference(results: Sequence[Any], expected: Sequence[Any], content: bytes) -> str:
+def difference(results: Sequence[list[Any]], expected: Sequence[list[Any]], content: bytes) -> str:
     """ "the same", or "wrong result" if LiteRT's sets of kernels agree among themselves and not with the GPU."""
     others = on_litert(content, litert.OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES)
     operators = [operator for subgraph in read_model(content).subgraphs for operator in subgraph.operators]
@@ -159,25 +182,31 @@ def difference(results: Sequence[Any], expected: Sequence[Any], content: bytes) 
         return "undefined"
     steps = CHAIN_STEPS if len(operators) > 1 else {}
     part = 0.1 if has_hybrid_operators(content) else 1e-3
-    for number, (ours, theirs) in enumerate(zip(results, expected, strict=True)):
-        if ours.shape != theirs.shape or ours.dtype != theirs.dtype:
-            return f"wrong result: output {number} is {ours.shape} {ours.dtype}, not {theirs.shape} {theirs.dtype}"
-        if theirs.dtype.kind not in "fiub" or theirs.size == 0:
-            continue
-        if not isinstance(others, str) and others[number].shape != theirs.shape:
-            continue  # LiteRT's kernels disagree on the shape
-        with np.errstate(all="ignore"):
-            error, own = (
-                float(np.abs(values.astype(np.float64) - theirs).max())
-                for values in (ours, theirs if isinstance(others, str) else others[number])
-            )
-            scale = float(np.abs(theirs.astype(np.float64)).max())
-        unit = steps.get(theirs.dtype.name, 2.0) if theirs.dtype.kind in "iu" else part * (scale or 1.0)
-        if not np.isfinite(scale) or not np.isfinite(own):
-            continue  # NaN and infinity: drivers differ
-        if not error <= max(unit, 2 * own):
-            return f"wrong result: output {number} is off by {error:.3g} of {scale:.3g}; LiteRT's kernels by {own:.3g}"
+    if isinstance(others, str):
+        others = expected
+    for kind, *outputs in zip(INPUTS, results, expected, others, strict=True):
+        for number, (ours, theirs, other) in enumerate(zip(*outputs, strict=True)):
+            unit = steps.get(theirs.dtype.name, 2.0) if theirs.dtype.kind in "iu" else part
+            if fault := _fault(ours, theirs, other, unit):
+                return f"wrong result: output {number} {fault}, with {kind}"
     return "the same"
+
+
+def _fault(ours: Any, theirs: Any, other: Any, unit: float) -> str:
+    """What is wrong with an output, or "". ``unit`` is what it may be off by: integers, or a part of the largest."""
+    if ours.shape != theirs.shape or ours.dtype != theirs.dtype:
+        return f"is {ours.shape} {ours.dtype}, not {theirs.shape} {theirs.dtype}"
+    if theirs.dtype.kind not in "fiub" or theirs.size == 0 or other.shape != theirs.shape:
+        return ""  # the last: LiteRT's kernels disagree on the shape
+    with np.errstate(all="ignore"):
+        error, own = (float(np.abs(values.astype(np.float64) - theirs).max()) for values in (ours, other))
+        scale = float(np.abs(theirs.astype(np.float64)).max())
+    if not np.isfinite(scale) or not np.isfinite(own):
+        return ""  # NaN and infinity: drivers differ
+    bound = unit if theirs.dtype.kind in "iu" else unit * (scale or 1.0)
+    if error <= max(bound, 2 * own):
+        return ""
+    return f"is off by {error:.3g} of {scale:.3g}; LiteRT's kernels by {own:.3g}"
 
 
 def has_hybrid_operators(content: bytes) -> bool:
@@ -249,7 +278,7 @@ def _serve(mutants: Sequence[tuple[int, bytes]], road: str, writer: int, patienc
     os.dup2(quiet, 2)
     logging.disable(logging.CRITICAL)
     try:
-        context = open_context(road) if road in ("gl", "cl") else None
+        context = None if road in ("null", "LiteRT") else open_context(road)
         pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
         limit = pages * resource.getpagesize() + ADDRESS_SPACE
         resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
@@ -265,7 +294,7 @@ def _serve(mutants: Sequence[tuple[int, bytes]], road: str, writer: int, patienc
 def _serve_one(number: int, content: bytes, road: str, writer: int, patience: int) -> bool:
     """Run a mutant and write its outcome; whether the process may go on with another."""
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    signal.alarm(SECONDS.get(road, 30) * patience)
+    signal.alarm(SECONDS.get(road, 60) * patience)
     outcome = str(on_litert(content)) if road == "LiteRT" else outcome_of(content, road)
     signal.alarm(0)
     grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 - before
@@ -370,15 +399,17 @@ def _leave_interrupts_to_the_parent() -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description="Mutants of models by structure, through the whole road.")
     parser.add_argument("models", nargs="*", type=Path, help="models to change beside the built-in ones")
+    parser.add_argument("--windows", type=int, default=0, help="windows to cut out of each model of FRAMEBIND_MODELS")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--count", type=int, default=1000)
-    parser.add_argument("--road", choices=("null", "gl", "cl"), default="null")
+    parser.add_argument("--road", default="null", help="null, gl, gles, cuda, cl, or cl:NAME")
     parser.add_argument("--processes", type=int, default=1, help="batches at once")
     parser.add_argument("--seconds", type=float, default=1e9, help="end after this time, with what was run till then")
     parser.add_argument("--keep", type=Path, default=Path("faults"), help="a folder for the files that are at fault")
     parser.add_argument("--summary", type=Path, help="a file for the counts as JSON, written as it goes")
     arguments = parser.parse_args()
-    plan = Plan(sources(arguments.models), arguments.seed, arguments.count, arguments.road)
+    models = [*sources(arguments.models), *(windows(arguments.windows) if arguments.windows else [])]
+    plan = Plan(models, arguments.seed, arguments.count, arguments.road)
     findings = Findings(plan, arguments.keep, arguments.summary)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
