@@ -13,7 +13,7 @@ import shutil
 import subprocess
 import sys
 import tokenize
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from importlib import import_module
 from importlib.util import find_spec
@@ -29,12 +29,11 @@ from ai_edge_litert import schema_py_generated as schema
 import framebind as fb
 from framebind.__main__ import app
 from framebind.delegate.cache.stopwatch import Phase
-from framebind.delegate.certify.cases.quantized_models import convolution
+from framebind.demos.assets import PHOTOGRAPH
 from framebind.demos.flags import canonical
-from framebind.demos.models import BUNDLED, DEFAULT_STYLE
-from support.environment import CUDA_DEVICES, photograph_path
+from framebind.demos.models import find_local
+from support.environment import CUDA_DEVICES
 from support.tiny_models import G, Op, T, build
-from support.video.clips import write_clip
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -50,21 +49,10 @@ def name_of(path: Path) -> str:
 
 # Python ---------------------------------------------------------------------------------------------------------------
 
-STAND_INS = """
-import numpy as np
-import pyopencl as cl
-import framebind as fb
-picture = np.zeros((48, 64, 3), np.uint8)
-my_queue = cl.CommandQueue(fb.ClContext().context)
-fb.ClContext.current().close()
-my_buffer = cl.Buffer(my_queue.context, cl.mem_flags.READ_WRITE, 256 * 256 * 3 * 4)
-my_event = cl.enqueue_marker(my_queue)
-"""
-"""Objects that the pages take from the reader's own program."""
-INSTEAD = {"fb.open_source(0, size=(640, 480))": 'fb.open_source("photograph.png")'}
+INSTEAD = {"fb.open_source(0, size=(640, 480))": f"fb.open_source({str(PHOTOGRAPH)!r})"}
 """Nobody has a camera here. A picture ends after one frame, as a closed window does."""
-
-
+SETUP = re.compile(r"^(?:cp|mkdir) .+$|^python -m framebind demo .+ --output clip\.mp4$", re.MULTILINE)
+"""Lines of shell fences that make the files of a page's programs."""
 FILE_NAME = re.compile(r"# (\w+\.py)\n")
 """First line of a fence that is a program of its own: it starts processes, which run their file again."""
 
@@ -100,32 +88,48 @@ def test_pages_with_python_are_found() -> None:
     assert {"README.md", "docs/tutorial.md", "docs/textures.md", "docs/opencl.md"} <= {name_of(p) for p in WITH_PYTHON}
 
 
-@pytest.mark.parametrize("page", WITH_PYTHON, ids=name_of)
-def test_the_python_of_a_page_runs(page: Path, tmp_path: Path, tool: Callable[[str], str], gl_and_cl: object) -> None:
-    """From top to bottom, in one process, as somebody who follows the page types it."""
-    if page == WITH_CUDA and not CUDA_DEVICES:
-        pytest.skip("the page needs NVIDIA's GPU and PyTorch: name cuda in FRAMEBIND_DEVICES")
-    (tmp_path / "selfie_segmentation.tflite").write_bytes(person_mask())
-    (tmp_path / "quantized.tflite").write_bytes(convolution("int8", (1, 8, 8, 3), 4))
-    shutil.copy(BUNDLED[DEFAULT_STYLE], tmp_path / "style.tflite")
-    picture = cv2.imread(str(photograph_path()))
-    assert picture is not None
-    cv2.imwrite(str(tmp_path / "photograph.png"), cv2.resize(picture, (64, 48)))
-    write_clip(tmp_path / "clip.mp4", frames=3)
-    code = program(page)
-    (tmp_path / "page.py").write_text(code)
-    (tmp_path / "run.py").write_text(
-        f"{STAND_INS}\nexec(compile(open('page.py').read(), {name_of(page)!r}, 'exec'), globals())\n"
-    )
-    screen = [tool("xvfb-run"), "-a"] if "fb.Window(" in code else []
+def set_up(page: Path, folder: Path) -> dict[str, str]:
+    """Make the files of a page's programs, as it says. The result is the environment for them.
+
+    Without models on this machine and a network to fetch them, a small one stands in the folder of models.
+    """
+    python = str(Path(sys.executable).parent)
+    environment = {**os.environ, "PATH": f"{python}{os.pathsep}{os.environ['PATH']}", "RAY_USAGE_STATS_ENABLED": "0"}
+    if find_local("selfie_segmentation") is None:
+        models = folder / "models"
+        models.mkdir()
+        (models / "selfie_segmentation.tflite").write_bytes(person_mask())
+        environment["FRAMEBIND_MODELS"] = str(models)
+    shell = [fence[2] for fence in FENCE.finditer(page.read_text(encoding="utf-8")) if fence[1] == "sh"]
+    for line in SETUP.findall("".join(shell)):
+        done = subprocess.run(
+            line, shell=True, cwd=folder, env=environment, capture_output=True, text=True, timeout=120
+        )
+        assert done.returncode == 0, f"{line}: {done.stderr}"
+    return environment
+
+
+def run_python(name: str, folder: Path, environment: dict[str, str], screen: Sequence[str] = ()) -> None:
     done = subprocess.run(
-        [*screen, sys.executable, "run.py"], cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False
-    )
+        [*screen, sys.executable, name], cwd=folder, env=environment, capture_output=True, text=True, timeout=120,
+        check=False,
+    )  # fmt: skip
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.parametrize("page", WITH_PYTHON, ids=name_of)
+def test_the_python_of_a_page_runs(page: Path, tmp_path: Path, tool: Callable[[str], str], gl_and_cl: object) -> None:
+    """In a folder with what the page makes, from top to bottom, as somebody who follows the page types it."""
+    if page == WITH_CUDA and not CUDA_DEVICES:
+        pytest.skip("the page needs NVIDIA's GPU and PyTorch: name cuda in FRAMEBIND_DEVICES")
+    code = program(page)
+    (tmp_path / "page.py").write_text(code)
+    screen = [tool("xvfb-run"), "-a"] if "fb.Window(" in code else []
+    run_python("page.py", tmp_path, set_up(page, tmp_path), screen)
+
+
 OWN_PROGRAMS = {
-    name[1]: fence[2]
+    name[1]: (page, fence[2])
     for page in PAGES
     for fence in FENCE.finditer(page.read_text(encoding="utf-8"))
     if (name := FILE_NAME.match(fence[2]))
@@ -136,18 +140,10 @@ OWN_PROGRAMS = {
 def test_a_program_of_its_own_runs(name: str, tmp_path: Path, gl_and_cl: object) -> None:
     if name == "ray_data.py":
         pytest.importorskip("ray.data", reason="Ray is not installed: pip install '.[ray]'")
-    lines = [line for line in OWN_PROGRAMS[name].splitlines() if line]
-    assert len(lines) <= 20
-    (tmp_path / "selfie_segmentation.tflite").write_bytes(person_mask())
-    (tmp_path / "clips").mkdir()
-    for clip in ("clip.mp4", "clips/a.mp4", "clips/b.mp4"):
-        write_clip(tmp_path / clip, frames=2)
-    (tmp_path / name).write_text(OWN_PROGRAMS[name])
-    environment = {**os.environ, "RAY_USAGE_STATS_ENABLED": "0"}
-    done = subprocess.run(
-        [sys.executable, name], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120, check=False
-    )
-    assert done.returncode == 0, done.stderr
+    page, code = OWN_PROGRAMS[name]
+    assert len([line for line in code.splitlines() if line]) <= 20
+    (tmp_path / name).write_text(code)
+    run_python(name, tmp_path, set_up(page, tmp_path))
 
 
 def test_the_main_code_of_the_readme_runs_as_printed(tmp_path: Path, gl_and_cl: object) -> None:
