@@ -16,7 +16,8 @@ MASKS = "masks"
 """The reason under which ``fb.transfers`` counts masks that are read."""
 ALLOWED_COPIES = (UPLOAD, RECORDING, SCREENSHOT, DETECTIONS)
 """Reasons of the copies that are allowed after the first frame: the source's upload, reading back pictures that are
-recorded or saved, and the few values (boxes, points, scores of classes) that a demo turns into text and lines.
+recorded or saved, and the outputs (boxes, points, scores of classes, maps of joints) that a demo turns into text and
+lines.
 """
 
 

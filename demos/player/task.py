@@ -8,7 +8,7 @@ A demo is a file in demos/ with
   command line finds it by this name.
 
 ``task.draw(frame)`` binds the frame, runs the model and draws ``scene.picture``, with GPU work only: a copy between
-host and GPU is an error while frames are drawn, except for the few numbers that are read as ``report.DETECTIONS``. The
+host and GPU is an error while frames are drawn, except for the outputs that are read as ``report.DETECTIONS``. The
 modes with copies use the same draw (see Network).
 """
 
