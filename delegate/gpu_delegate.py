@@ -28,8 +28,8 @@ class GpuDelegate:
 
     Give it to ``framebind.Interpreter`` (``modify_graph_with_delegate`` or ``experimental_delegates``), or, with
     ``model_path`` or ``model_content``, to LiteRT's own ``Interpreter(experimental_delegates=[delegate])``. One
-    delegate serves one interpreter, in the GlContext or ClContext where it was applied, and with GL on that thread. It
-    is a context manager, which closes it at the end.
+    delegate serves one interpreter, in the GlContext or ClContext where it was applied; a GlContext that was current
+    then keeps the model on its thread. The delegate is a context manager, which closes it at the end.
 
     Parameters
     ----------

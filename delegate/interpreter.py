@@ -50,7 +50,8 @@ class Interpreter(litert.Interpreter):
         the CPU; it logs the choice and the reason in one line. The GPU pays if the device that the backend "auto" finds
         is not a driver that computes on the CPU (llvmpipe, PoCL); if at least 90% of the model's arithmetic runs there,
         in at most two partitions; and if this is at least 10 million multiply-adds per run. Nothing is timed. The first
-        run compiles, which takes seconds. On OpenGL, run the model on the thread that made the interpreter.
+        run compiles, which takes seconds. On OpenGL, run the model on the thread of the context that is
+        current now, if one is.
 
     Raises
     ------
@@ -236,7 +237,9 @@ class Interpreter(litert.Interpreter):
         self._allocated = True
 
     def invoke(self, *, wait_for: Any = None) -> Any:
-        """Run the model once; on OpenGL, on the thread and in the context where the delegate was applied.
+        """Run the model once; on OpenGL, on the thread of the context that was current when the delegate was applied.
+
+        If none was, the delegate has a context of its own, and any thread may run the model, as on OpenCL.
 
         With a GpuDelegate that the program has applied itself, tensors are allocated if they were not yet. Otherwise
         that is an error, as LiteRT's is, whatever ``delegate="auto"`` has chosen.
