@@ -112,6 +112,8 @@ class NativeGraph:
         known = self._arrays.get(tensor)
         if known is not None and known[:2] == (address, nbytes):
             return known[2]
+        if not address and 0 in self.shape(tensor):
+            return np.empty(self.shape(tensor), self.dtype(tensor))  # LiteRT gives an empty tensor no memory
         if not address:
             raise DelegateError(f"{self._label(tensor)} has no CPU memory yet: call allocate_tensors()")
         memory = np.frombuffer((ctypes.c_uint8 * nbytes).from_address(address), np.uint8)

@@ -433,6 +433,34 @@ def test_an_input_that_a_first_partition_does_not_copy_reaches_the_next_one(
                 np.testing.assert_allclose(ours, theirs, atol=2e-6)
 
 
+def without_first_row() -> bytes:
+    """The negative of x, and the sum of its rows but the first with what the CPU makes of them."""
+    tensors = [
+        T("x", (2, 4, 5, 3)), T("begin", (1,), [1], "int32"), T("end", (1,), [0], "int32"),
+        T("step", (1,), [1], "int32"), T("n", ()), T("r", ()), T("c", ()), T("y", ()),
+    ]  # fmt: skip
+    rows = Op("STRIDED_SLICE", [0, 1, 2, 3], [5], options("StridedSlice", endMask=1))
+    operators = [Op("NEG", [0], [4]), rows, Op(CPU_ONLY, [5], [6]), Op("ADD", [5, 6], [7], options("Add"))]
+    return build(G(tensors, operators, [0], [4, 5, 7]))
+
+
+@pytest.mark.parametrize("context", ["gl"], indirect=True)
+def test_some_outputs_are_empty_after_a_resize(context: fb.GlContext) -> None:
+    interpreter = fb.Interpreter(model_content=without_first_row())
+    interpreter.modify_graph_with_delegate(fb.GpuDelegate(fb.GpuDelegateOptions(backend="opengl")))
+    cpu = LiteRt(model_content=without_first_row(), experimental_op_resolver_type=CPU_KERNELS)
+    for rows in (2, 1, 3, 1):
+        x = np.random.default_rng(rows).uniform(-1, 1, (rows, 4, 5, 3)).astype(np.float32)
+        for each in (interpreter, cpu):
+            each.resize_tensor_input(0, x.shape)
+            each.allocate_tensors()
+            each.set_tensor(0, x)
+            each.invoke()
+        for output in cpu.get_output_details():
+            ours, theirs = (each.get_tensor(output["index"]) for each in (interpreter, cpu))
+            np.testing.assert_allclose(ours, theirs, atol=2e-6)
+
+
 @pytest.mark.parametrize("context", ["gl"], indirect=True)
 def test_the_cpu_does_not_reach_what_is_bound(context: fb.GlContext) -> None:
     interpreter = fb.Interpreter(model_content=chain("EXP", shape=(1, 4, 5, 3)))
