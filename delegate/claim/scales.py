@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -11,6 +11,8 @@ from ...kernels.registry import OPERATORS
 from ...kernels.tensor import INDEX_DTYPES, QUANTIZED_DTYPES, TensorInfo
 from ..read.model import RawOperator
 
+SMALLEST = float(np.finfo(np.float32).tiny)
+"""The smallest scale that is not denormal."""
 SAME_SCALE = 1e-2
 """Largest difference of two scales that are the same, as a part of them: LiteRT's own bound is 0.02 of the output's."""
 OVERFLOWS = {"int32": 2.0**31, "int64": 2.0**46}
@@ -19,6 +21,7 @@ OVERFLOWS = {"int32": 2.0**31, "int64": 2.0**46}
 
 def refuse_scales(raw: RawOperator, stored: Mapping[int, TensorInfo]) -> None:
     """Raise Unsupported if LiteRT's kernels do not follow the file for the scales of an operator's weights or bias."""
+    _refuse_denormal([stored[i] for i in (*raw.inputs, *raw.outputs) if i >= 0])
     row = OPERATORS.get(raw.name)
     if row is not None and row.channel_axis is not None:
         _refuse_weights(row, raw, stored)
@@ -26,6 +29,15 @@ def refuse_scales(raw: RawOperator, stored: Mapping[int, TensorInfo]) -> None:
         _refuse_large_bias(row, raw, stored)
     if raw.name == "FILL" and not raw.custom:
         _refuse_fill(stored[raw.inputs[1]], stored[raw.outputs[0]])
+
+
+def _refuse_denormal(tensors: Sequence[TensorInfo]) -> None:
+    """GPUs take denormal floats for 0. Constants have their values already."""
+    for tensor in tensors:
+        if tensor.constant is not None or tensor.quantization is None or tensor.dtype not in QUANTIZED_DTYPES:
+            continue
+        if min(tensor.quantization.scales) < SMALLEST:
+            raise Unsupported(f"the scale of tensor '{tensor.name}' is denormal: GPUs take it for 0")
 
 
 def _refuse_fill(value: TensorInfo, output: TensorInfo) -> None:

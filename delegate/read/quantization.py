@@ -20,8 +20,9 @@ from .tables import numbers
 
 _RANGES = {"int4": (-8, 7), **{name: (row.lowest, row.highest) for name, row in QUANTIZED_DTYPES.items()}}
 """The smallest and largest stored integer of the types of quantized tensors."""
-_SMALLEST = float(np.finfo(np.float32).tiny)
 _CURE = "convert the model again"
+_SMALLEST = float(np.finfo(np.float32).tiny)
+"""The smallest scale that is not denormal."""
 _INEQUALITIES = frozenset("LESS LESS_EQUAL GREATER GREATER_EQUAL".split())
 _HEADROOM = {"int8": 1 << 20, "uint8": 1 << 20, "int16": 1 << 15}
 """ADD takes the larger input's doubled scale if it is less than this, times the output's scale."""
@@ -53,12 +54,13 @@ def read_quantization(
 
 
 def _unsound(quantization: Quantization, dtype: str, *, constant: bool) -> str:
-    """The invalid parameter, or "". A constant may have a scale of 0: all its values are 0."""
+    """The invalid parameter, or "". A constant may have a scale of 0: all its values are 0. A scale may be denormal:
+    converters give one to a tensor that was always 0.
+    """
     scales, points = quantization.scales, quantization.zero_points
-    smallest = 0.0 if constant else _SMALLEST
-    if not math.isfinite(sum(scales)) or min(scales) < smallest:  # a sum of floats as doubles does not overflow
-        wrong = next(scale for scale in scales if not math.isfinite(scale) or scale < smallest)
-        return f"with the scale {wrong:g}, which is not a positive number"
+    wrong = [scale for scale in scales if not math.isfinite(scale) or scale < 0 or (scale == 0 and not constant)]
+    if wrong:
+        return f"with the scale {wrong[0]:g}, which is not a positive number"
     lowest, highest = _RANGES.get(dtype, (-(1 << 31), (1 << 31) - 1))
     if min(points) < lowest or max(points) > highest:
         wrong = next(point for point in points if not lowest <= point <= highest)
@@ -69,6 +71,8 @@ def _unsound(quantization: Quantization, dtype: str, *, constant: bool) -> str:
 def check_scales(where: str, operator: RawOperator, tensors: Sequence[TensorInfo]) -> None:
     """Raise ModelError if LiteRT would abort the process over the scales of the operator's tensors."""
     inputs = [tensors[i] for i in operator.inputs if i >= 0]
+    if operator.name in ("BATCH_MATMUL", "QUANTIZE"):
+        _check_denormal(where, [*inputs, *(tensors[i] for i in operator.outputs)])
     if not inputs or not operator.outputs or inputs[0].dtype not in QUANTIZED_DTYPES:
         return
     outputs = [tensors[i] for i in operator.outputs]
@@ -79,6 +83,16 @@ def check_scales(where: str, operator: RawOperator, tensors: Sequence[TensorInfo
                 f"scale; {_CURE}"
             )
     _check_headroom(where, operator.name, [_scale(tensor) for tensor in inputs], outputs[0])
+
+
+def _check_denormal(where: str, tensors: Sequence[TensorInfo]) -> None:
+    """Refuse 8-bit integers whose scale is denormal: XNNPACK divides by it, and crashes."""
+    for tensor in tensors:
+        if tensor.dtype in ("int8", "uint8") and tensor.constant is None and 0 < _scale(tensor) < _SMALLEST:
+            raise ModelError(
+                f"{where} computes with tensor '{tensor.name}', which is {tensor.dtype} of scale {_scale(tensor):g}, "
+                "too small for LiteRT: calibrate the model with data for which the tensor is not always 0"
+            )
 
 
 def _scaled(name: str, inputs: list[TensorInfo], outputs: list[TensorInfo]) -> list[TensorInfo]:

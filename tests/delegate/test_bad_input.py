@@ -72,6 +72,13 @@ def pointed(dtype: str, zero_point: int) -> bytes:
     return build(G([x, T("y", (1, 4))], [Op("DEQUANTIZE", [0], [1])], [0], [1]))
 
 
+def requantized(dtype: str, scale: float) -> bytes:
+    """A QUANTIZE to this scale, and another one to a common scale."""
+    a, b = (T(name, (1, 4), dtype=dtype, scales=[s], zero_points=[0]) for name, s in (("a", scale), ("b", 0.5)))
+    operators = [Op("QUANTIZE", [0], [1]), Op("QUANTIZE", [1], [2], version=2)]
+    return build(G([T("x", (1, 4)), a, b], operators, [0], [2]))
+
+
 NAN, INFINITY = float("nan"), float("inf")
 TOO_LATE = [Op("ADD", [0, 2], [1]), Op("EXP", [1], [2])]
 BAD_MODELS = [
@@ -130,7 +137,8 @@ QUANTIZED = [
         (quantized(x=scale, dtype=dtype), f"tensor 0 'x' is quantized {dtype} with the scale {scale:g}, which is not")
         for scale, dtype in ((NAN, "int8"), (INFINITY, "uint8"), (-INFINITY, "int16"), (0.0, "int8"), (-0.5, "int8"))
     ),
-    (quantized(y=1e-42), "tensor 2 'y' is quantized int8 with the scale 1.00053e-42"),
+    (quantized("BATCH_MATMUL", y=1e-42), "computes with tensor 'y', which is int8 of scale 1.00053e-42, too small"),
+    (requantized("int8", 1e-42), "0 QUANTIZE computes with tensor 'a', which is int8 of scale 1.00053e-42, too small"),
     (weight(values=1, dtype="int8", scales=[NAN], zero_points=[0]), "tensor 1 'w' is quantized int8 with the scale"),
     (pointed("int8", 128), "tensor 0 'x' is quantized int8 with the zero point 128, which is not from -128 to 127"),
     (pointed("uint8", -1), "with the zero point -1, which is not from 0 to 255"),

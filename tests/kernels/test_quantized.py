@@ -13,6 +13,7 @@ from ai_edge_litert import schema_py_generated as schema
 from ai_edge_litert.interpreter import Interpreter as LiteRt
 
 import framebind as fb
+from framebind.delegate.certify.cases.operator_models import options
 from framebind.delegate.certify.cases.quantized_models import (
     SHAPE,
     Quantized,
@@ -24,6 +25,7 @@ from framebind.delegate.certify.cases.quantized_models import (
     layers,
     random_inputs,
     resize,
+    tensor,
     unary,
 )
 from framebind.interop.device import Device
@@ -88,16 +90,32 @@ def test_convolutions_behind_one_another_compute_litert_s_integers(gpu: Device, 
     delegate.close()
 
 
+def test_a_tensor_with_a_denormal_scale_stays_on_the_cpu(gpu: Device) -> None:
+    """TensorFlow's converter gives a tensor of int16 that was always 0 in calibration the scale 3.587e-43."""
+    tensors = [tensor(name, SHAPE, "int16") for name in "xay"]
+    tensors.insert(2, tensor("zero", SHAPE, "int16", 3.587e-43))
+    add, sub = Op("ADD", [0, 0], [1], options("Add"), 2), Op("SUB", [1, 1], [2], options("Sub"), 2)
+    model = build(G(tensors, [add, sub, Op("QUANTIZE", [2], [3], version=2)], [0], [1, 3]))
+    interpreter, delegate = on_gpu(gpu, model)
+    inputs = random_inputs(interpreter.get_input_details())
+    expected, result = on_cpu(model, inputs), run(interpreter, inputs)
+    reason = "the scale of tensor 'zero' is denormal: GPUs take it for 0"
+    assert on_the_cpu(delegate) == {1: reason, 2: reason}
+    for index, value in expected.items():
+        np.testing.assert_array_equal(result[index], value)
+    delegate.close()
+
+
 @pytest.mark.parametrize("name", ["TANH", "SOFTMAX", "RESIZE_BILINEAR"])
 def test_16_bits_are_exact_where_litert_is_not(gpu: Device, name: str) -> None:
     """LiteRT has tables of tanh and exp, and 10 bits for the weights of a bilinear resize: it is up to 2, 3 and some
     hundred of 65536 steps off.
     """
     scale = 0.0002
-    options = schema.ResizeBilinearOptionsT()
+    table = schema.ResizeBilinearOptionsT()
     given = {"beta": 1.0} if name == "SOFTMAX" else {}
     if name == "RESIZE_BILINEAR":
-        model, step = resize(name, options, "int16", SHAPE, 4), scale
+        model, step = resize(name, table, "int16", SHAPE, 4), scale
         size = T("size", [2], [SHAPE[1] * 2 + 1, SHAPE[2] * 3], "int32")
         tensors = [T("x", SHAPE), size, T("y", (1, SHAPE[1] * 2 + 1, SHAPE[2] * 3, SHAPE[3]))]
         twin = build(G(tensors, [Op(name, [0, 1], [2], options, 3)], [0], [2]))
@@ -179,8 +197,8 @@ def test_integers_cross_as_bytes_and_are_converted_on_the_gpu(gpu: Device) -> No
     inputs = random_inputs(interpreter.get_input_details())
     run(interpreter, inputs)
     fb.transfers.reset()
-    for tensor, value in inputs.items():
-        interpreter.set_tensor(tensor, value)
+    for index, value in inputs.items():
+        interpreter.set_tensor(index, value)
     interpreter.invoke()
     crossed = [(way, hop.calls, hop.bytes) for (way, _), hop in sorted(fb.transfers.by_reason.items())]
     assert crossed == [("download", 1, COUNT), ("upload", 1, COUNT), ("upload", 1, COUNT)]
