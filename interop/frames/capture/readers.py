@@ -17,8 +17,10 @@ import numpy as np
 import numpy.typing as npt
 
 from ...errors import SourceError
+from ..video.containers import MAX_PIXELS
 from ..video.streams import masked_address
 from .opencv import load_cv2
+from .picture_headers import claimed_size
 from .pixel_layouts import Layout, layout_of
 
 if TYPE_CHECKING:
@@ -220,20 +222,27 @@ class MotionReader(_FromFiles):
 
 
 def load_picture(path: Path) -> Frame:
-    """Read a picture file as BGR. Raises SourceError."""
+    """Read a picture file as BGR. Raises SourceError, before memory is taken if it claims more than MAX_PIXELS."""
     # Not imread: it fails on paths that are not ASCII on Windows, and on a missing file it only prints.
     try:
-        data = np.frombuffer(path.read_bytes(), np.uint8)
+        with path.open("rb") as file:
+            width, height = claimed_size(file) or (0, 0)
+            if width * height > MAX_PIXELS:
+                raise SourceError(f"picture '{path}' claims {width}x{height} pixels: at most {MAX_PIXELS} are decoded")
+            file.seek(0)
+            data = np.frombuffer(file.read() if width and height else b"", np.uint8)
     except OSError as error:
         raise SourceError(f"picture '{path}' cannot be read: {error.strerror}") from error
     cv2 = load_cv2()
     try:
         with quiet():
             picture = cv2.imdecode(data, cv2.IMREAD_COLOR) if data.size else None
-    except cv2.error as error:  # of more pixels than OpenCV takes, by what the file says
+    except cv2.error as error:  # of what it refuses before it decodes
         raise SourceError(f"'{path}' is no picture that OpenCV decodes: {error.err}") from error
     if picture is None:
-        raise SourceError(f"'{path}' is no picture that OpenCV can decode: is the file complete?")
+        raise SourceError(
+            f"'{path}' is no picture that OpenCV can decode (PNG, JPEG, BMP, GIF, WebP, TIFF): is it complete?"
+        )
     return picture.astype(np.uint8, copy=False)
 
 
