@@ -118,7 +118,7 @@ def test_16_bits_are_exact_where_litert_is_not(gpu: Device, name: str) -> None:
         model, step = resize(name, table, "int16", SHAPE, 4), scale
         size = T("size", [2], [SHAPE[1] * 2 + 1, SHAPE[2] * 3], "int32")
         tensors = [T("x", SHAPE), size, T("y", (1, SHAPE[1] * 2 + 1, SHAPE[2] * 3, SHAPE[3]))]
-        twin = build(G(tensors, [Op(name, [0, 1], [2], options, 3)], [0], [2]))
+        twin = build(G(tensors, [Op(name, [0, 1], [2], table, 3)], [0], [2]))
     else:
         model, step = unary(name, "int16", SHAPE, scale=1 / 32768, zero_point=0, version=3, **given), 1 / 32768
         softmax = schema.SoftmaxOptionsT()
