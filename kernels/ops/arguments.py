@@ -45,6 +45,10 @@ ACTIVATIONS = (None, "RELU", "RELU_N1_TO_1", "RELU6", "TANH")
 """The fused activation functions of the schema, by number; 5 (SIGN_BIT) has no GPU form."""
 
 
+INFINITE_SUMS = "a sum beyond 3.4e38 is infinite; LiteRT's is the largest float"
+"""The ``unlike_litert`` of operators whose kernels in LiteRT have an activation's bounds where there is none."""
+SPECTRA = "errors are parts of the largest value: one infinity, or a square beyond 3.4e38, makes NaN of all"
+"""The ``unlike_litert`` of Fourier transforms."""
 NEAREST_PLACE = "LiteRT stops at a computed place outside the tensor; the GPU cannot, and takes the nearest one"
 """The ``unlike_litert`` of operators that read at indices which may be computed while the model runs."""
 

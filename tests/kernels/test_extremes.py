@@ -60,3 +60,46 @@ def test_a_local_response_may_be_the_power_of_a_negative_number(gpu: Device, bet
     (found,), (expected,) = results(gpu, ModelCase("LOCAL_RESPONSE_NORMALIZATION", f"{beta}", (x,), table))
     assert (expected < 0).any() and (beta != 0.5 or np.isnan(expected).any())
     np.testing.assert_allclose(found, expected, rtol=1e-5, equal_nan=True)
+
+
+NAN = float("nan")
+
+
+@pytest.mark.parametrize("axes", [[0], [1], [2], [0, 1], [1, 2], [0, 1, 2]], ids=str)
+@pytest.mark.parametrize("operator", ["REDUCE_MAX", "REDUCE_MIN"])
+@pytest.mark.parametrize("shape", [(3, 5, 6), (2, 40, 3), (1, 2, 131)], ids=str)
+@pytest.mark.parametrize("value", [NAN, INFINITY, -INFINITY])
+def test_extremes_of_nothing_but_one_value(
+    gpu: Device, operator: str, axes: list[int], shape: tuple[int, ...], value: float
+) -> None:
+    given = (np.full(shape, value, np.float32), Const(np.array(axes, np.int32)))
+    (found,), (expected,) = results(gpu, ModelCase(operator, f"{axes}", given, options("Reducer", keepDims=True)))
+    np.testing.assert_array_equal(found, expected)
+    np.testing.assert_array_equal(found, np.full_like(found, value))
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_extremes_of_numbers_and_nan_are_those_of_the_numbers(gpu: Device, axis: int) -> None:
+    """LiteRT's result depends on the order: it forgets the values before a NaN, or the NaN."""
+    x = np.arange(60, dtype=np.float32).reshape(3, 4, 5) - 30
+    x[1, 1:3], x[:, 3, 1:], x[2, 0, 0] = NAN, NAN, NAN
+    for operator, of_numbers in (("REDUCE_MAX", np.fmax), ("REDUCE_MIN", np.fmin)):
+        case = ModelCase(operator, f"{axis}", (x, Const(np.array([axis], np.int32))), options("Reducer", keepDims=True))
+        np.testing.assert_array_equal(results(gpu, case)[0][0], of_numbers.reduce(x, axis, keepdims=True))
+
+
+@pytest.mark.parametrize("operator", ["ARG_MAX", "ARG_MIN"])
+def test_the_place_of_an_extreme_is_that_of_a_number(gpu: Device, operator: str) -> None:
+    rows = [[NAN, 1, 2], [1, NAN, 2], [2, 1, NAN], [NAN, NAN, NAN], [NAN, -INFINITY, -INFINITY], [INFINITY, NAN, 1]]
+    table = options("ArgMax" if operator == "ARG_MAX" else "ArgMin", outputType=2)
+    given = (np.array(rows, np.float32), Const(np.array(1, np.int32)))
+    (found,), (expected,) = results(gpu, ModelCase(operator, "NaN", given, table, dtypes=("int32",)))
+    np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("value", [NAN, INFINITY, -INFINITY, 0.0])
+def test_a_vector_without_length_is_normalized_as_in_litert(gpu: Device, value: float) -> None:
+    x = np.linspace(-2, 2, 40, dtype=np.float32).reshape(1, 2, 4, 5)
+    x[0, 0, 1:3, 2], x[0, 1, 0] = value, value
+    (found,), (expected,) = results(gpu, ModelCase("L2_NORMALIZATION", "", (x,), options("L2Norm")))
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-7, equal_nan=True)

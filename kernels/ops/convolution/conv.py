@@ -24,7 +24,7 @@ from ...operation import (
 )
 from ...target import TuningChoice
 from ...tensor import TensorId, slices
-from ..arguments import require_float
+from ..arguments import INFINITE_SUMS, require_float
 from ..window import Window, dilated_window
 from .blocks import Block, block_candidates
 from .computed_conv import ComputedConvolution, parsed_convolution
@@ -200,6 +200,7 @@ def _constant_convolution(
 
 TFLITE = (
     TfliteOp(
-        "CONV_2D", _parse_convolution, max_version=8, inputs=2, optional=(2,), channel_axis=0, real_integers=(2,)
+        "CONV_2D", _parse_convolution, max_version=8, inputs=2, optional=(2,), channel_axis=0, real_integers=(2,),
+        unlike_litert=INFINITE_SUMS,
     ),
 )  # fmt: skip

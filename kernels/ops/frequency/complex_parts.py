@@ -6,7 +6,7 @@ from dataclasses import KW_ONLY, dataclass
 from functools import partial
 
 from ...operation import Launch, Lowering, Operation, Parsed, TfliteNode, TfliteOp
-from ..arguments import require_float, require_type
+from ..arguments import SPECTRA, require_float, require_type
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,9 @@ def _parse(node: TfliteNode, operation: ComplexPart) -> Parsed:
 
 
 TFLITE = (
-    TfliteOp("COMPLEX_ABS", partial(_parse, operation=ComplexPart(absolute=True)), max_version=1),
-    TfliteOp("IMAG", partial(_parse, operation=ComplexPart(imaginary=True)), max_version=1),
-    TfliteOp("REAL", partial(_parse, operation=ComplexPart()), max_version=1),
+    TfliteOp(
+        "COMPLEX_ABS", partial(_parse, operation=ComplexPart(absolute=True)), max_version=1, unlike_litert=SPECTRA
+    ),
+    TfliteOp("IMAG", partial(_parse, operation=ComplexPart(imaginary=True)), max_version=1, unlike_litert=SPECTRA),
+    TfliteOp("REAL", partial(_parse, operation=ComplexPart()), max_version=1, unlike_litert=SPECTRA),
 )

@@ -9,7 +9,7 @@ import numpy as np
 
 from ...operation import Launch, Lowering, Operation, PackedArray, Parsed, TfliteNode, TfliteOp, Unsupported
 from ...tensor import INDEX_DTYPES
-from ..arguments import require_float, require_type, shape_constant
+from ..arguments import SPECTRA, require_float, require_type, shape_constant
 
 LONGEST_LINE = 4096
 """The longest row and column: each frequency takes as many products. A limit, not measured."""
@@ -80,4 +80,4 @@ def _parse(node: TfliteNode) -> Parsed:
     return Parsed(Spectrum((source.shape[-2], source.shape[-1]), (height, width)))
 
 
-TFLITE = (TfliteOp("RFFT2D", _parse, max_version=1, inputs=2),)
+TFLITE = (TfliteOp("RFFT2D", _parse, max_version=1, inputs=2, unlike_litert=SPECTRA),)

@@ -15,7 +15,7 @@ import numpy as np
 
 from ...operation import FusedOp, Fusion, Launch, Lowering, Operation, Parsed, TfliteNode, TfliteOp, Unsupported
 from ...tensor import INDEX_DTYPES, INT32_BOUNDS, LARGEST_RANK, QUANTIZED_DTYPES, Bounds, TensorInfo, broadcast_shape
-from ..arguments import activation_epilogue, finite, is_index, require_float
+from ..arguments import INFINITE_SUMS, activation_epilogue, finite, is_index, require_float
 from .integers import ARITHMETIC, DIVISIONS, SIGNS, arithmetic_bounds, require_nonzero, sign_bounds
 
 UNARY: dict[str, str] = {
@@ -257,11 +257,18 @@ _UNARY_FOLDS: dict[str, Callable[[Any, list[np.ndarray]], np.ndarray]] = {
     "ROUND": lambda _, inputs: np.rint(inputs[0]),
     "SQRT": lambda _, inputs: np.sqrt(inputs[0]),
 }
-_OF_NAN: dict[str, str] = dict.fromkeys(
-    ("RELU", "RELU6", "RELU_0_TO_1", "RELU_N1_TO_1", "ELU"), "NaN becomes a bound, or 0"
-)
-"""Operators by max and min, whose result for NaN depends on the driver. An exact form would be longer, and these end
-most convolutions.
+_HUGE = "on OpenGL exact to 1e7; GLSL does not say what larger angles give"
+_UNLIKE: dict[str, str] = {
+    **dict.fromkeys(("RELU", "RELU6", "RELU_0_TO_1", "RELU_N1_TO_1", "ELU", "SIGN"), "NaN becomes a bound, or 0"),
+    "ATAN2": "of 0 the sign does not count; of two infinities, or NaN, the result is any",
+    "COS": _HUGE,
+    "FLOOR_DIV": "a float divided by 0 is infinite or NaN; LiteRT stops",
+    "FLOOR_MOD": "the error is one of the dividend's last place",
+    "POW": "infinities and numbers below 1.2e-38 are the driver's",
+    "SIN": _HUGE,
+}
+"""The ``unlike_litert`` of these. max and min, by which the first ones are made, give for NaN what the driver does. An
+exact form would be longer, and they end most convolutions.
 """
 _BINARY_PARSERS = {
     **dict.fromkeys(ARITHMETIC, _parse_arithmetic),
@@ -272,18 +279,18 @@ TFLITE = (
     *(
         TfliteOp(
             name, partial(_parse_sign if name in SIGNS else _parse_unary, name=name), max_version=5,
-            max_rank=LARGEST_RANK, fold=_UNARY_FOLDS.get(name), unlike_litert=_OF_NAN.get(name, ""),
+            max_rank=LARGEST_RANK, fold=_UNARY_FOLDS.get(name), unlike_litert=_UNLIKE.get(name, ""),
         )
         for name in UNARY
     ),
     *(
         TfliteOp(
             name, partial(_BINARY_PARSERS.get(name, _parse_binary), name=name), max_version=8, inputs=2,
-            max_rank=LARGEST_RANK, fold=_FOLDS.get(name),
+            max_rank=LARGEST_RANK, fold=_FOLDS.get(name), unlike_litert=_UNLIKE.get(name, ""),
         )
         for name in BINARY
     ),
-    TfliteOp("ADD_N", _parse_add_n, max_version=2, max_rank=LARGEST_RANK),
+    TfliteOp("ADD_N", _parse_add_n, max_version=2, max_rank=LARGEST_RANK, unlike_litert=INFINITE_SUMS),
     TfliteOp("GELU", _parse_gelu, max_version=3, max_rank=LARGEST_RANK),
     TfliteOp("LEAKY_RELU", _parse_leaky_relu, max_version=2, max_rank=LARGEST_RANK),
 )  # fmt: skip

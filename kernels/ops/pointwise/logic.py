@@ -129,7 +129,8 @@ TFLITE = (
         fold=lambda _, inputs: np.logical_not(inputs[0]),
     ),
     TfliteOp(
-        "CAST", _parse_cast, max_version=9, max_rank=LARGEST_RANK, takes_integers=True, fold=lambda _, inputs: inputs[0]
+        "CAST", _parse_cast, max_version=9, max_rank=LARGEST_RANK, takes_integers=True,
+        fold=lambda _, inputs: inputs[0], unlike_litert="NaN becomes an integer that the driver chooses",
     ),
     TfliteOp("SELECT", partial(_parse_select, by_rows=True), max_version=4, inputs=3, max_rank=LARGEST_RANK),
     TfliteOp(

@@ -14,7 +14,7 @@ from typing import ClassVar
 import numpy as np
 
 from ...operation import Launch, Lowering, Operation, Parsed, TfliteNode, TfliteOp, Unsupported
-from ..arguments import constant, member, require_float
+from ..arguments import INFINITE_SUMS, constant, member, require_float
 from .full_lstm import TANH, parse_full
 from .lstm_cell import Cell, launch_cell, launch_sums
 
@@ -65,4 +65,4 @@ def _parse(node: TfliteNode) -> Parsed:
     return Parsed(BasicLstm(weights, bias), (0, 1, 4))
 
 
-TFLITE = (TfliteOp("LSTM", _parse, max_version=4, optional=range(1, 24), stateful=True),)
+TFLITE = (TfliteOp("LSTM", _parse, max_version=4, optional=range(1, 24), stateful=True, unlike_litert=INFINITE_SUMS),)

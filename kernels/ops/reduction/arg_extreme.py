@@ -51,7 +51,12 @@ def _parse(node: TfliteNode, *, maximum: bool) -> Parsed:
     return Parsed(ArgExtreme(axis, rank, maximum=maximum), bounds=(0, LONGEST_AXIS))
 
 
+_OF_NAN = "NaN does not count; whether it does in LiteRT depends on its place and the length of the row"
 TFLITE = (
-    TfliteOp("ARG_MAX", partial(_parse, maximum=True), max_version=3, inputs=2, max_rank=LARGEST_RANK),
-    TfliteOp("ARG_MIN", partial(_parse, maximum=False), max_version=3, inputs=2, max_rank=LARGEST_RANK),
+    TfliteOp(
+        "ARG_MAX", partial(_parse, maximum=True), max_version=3, inputs=2, max_rank=LARGEST_RANK, unlike_litert=_OF_NAN
+    ),
+    TfliteOp(
+        "ARG_MIN", partial(_parse, maximum=False), max_version=3, inputs=2, max_rank=LARGEST_RANK, unlike_litert=_OF_NAN
+    ),
 )

@@ -44,4 +44,5 @@ def _parse(node: TfliteNode) -> Parsed:
     return Parsed(LocalResponse(min(options.Radius(), node.inputs[0].shape[3]), bias, alpha, beta))
 
 
-TFLITE = (TfliteOp("LOCAL_RESPONSE_NORMALIZATION", _parse, max_version=1),)
+_OF_NAN = "NaN and infinities count in their windows; LiteRT's running sum carries them to the end of the pixel"
+TFLITE = (TfliteOp("LOCAL_RESPONSE_NORMALIZATION", _parse, max_version=1, unlike_litert=_OF_NAN),)

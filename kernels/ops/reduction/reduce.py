@@ -12,7 +12,6 @@ import numpy as np
 
 from ...operation import Collapsed, Launch, Lowering, Operation, Parsed, TfliteNode, TfliteOp, Unsupported
 from ...tensor import (
-    FLOAT_MAX,
     INT32_BOUNDS,
     LARGEST_RANK,
     Bounds,
@@ -28,8 +27,8 @@ from ..pointwise.integers import known_bounds, wrapped
 
 KINDS = {"SUM": 0, "REDUCE_MAX": 1, "REDUCE_MIN": 2, "REDUCE_PROD": 3, "MEAN": 0, "REDUCE_ANY": 1, "REDUCE_ALL": 2}
 """The kernel's number of each reduction; a mean is a sum, divided, and truth values are 0 and 1."""
-IDENTITY = (0.0, -FLOAT_MAX, FLOAT_MAX, 1.0)
-"""The result of a reduction of nothing, by the kernel's number."""
+IDENTITY = (0.0, 0.0, 0.0, 1.0)
+"""Number that a sum and a product begin with, by the kernel's number. A maximum and a minimum begin with NaN."""
 INTEGER_IDENTITY = (0, *INT32_BOUNDS, 1)
 LEAST_SHARED, FEW_ITEMS_PART = 32, 48
 """A work-group computes each result together, if a result has at least so many values, and if there are fewer results
@@ -172,10 +171,16 @@ _FOLDS: dict[str, Callable[..., Any]] = {
 }  # fmt: skip
 
 
+_OF_NAN = "NaN does not count beside numbers; LiteRT forgets what came before it"
+
+
 def _row(kind: str) -> TfliteOp:
     fold = partial(_fold, reduce=_FOLDS[kind]) if kind in _FOLDS else None
     parse = _parse_truths if kind in ("REDUCE_ANY", "REDUCE_ALL") else _parse
-    return TfliteOp(kind, partial(parse, kind=kind), max_version=3, inputs=2, max_rank=LARGEST_RANK, fold=fold)
+    return TfliteOp(
+        kind, partial(parse, kind=kind), max_version=3, inputs=2, max_rank=LARGEST_RANK, fold=fold,
+        unlike_litert=_OF_NAN if kind in ("REDUCE_MAX", "REDUCE_MIN") else "",
+    )  # fmt: skip
 
 
 TFLITE = tuple(map(_row, KINDS))

@@ -10,7 +10,7 @@ import numpy as np
 
 from ...operation import Collapsed, Launch, Lowering, Operation, Parsed, TfliteNode, TfliteOp, Unsupported
 from ...tensor import TensorInfo
-from ..arguments import activation_epilogue, computed_bias, constant, optional_bias, require_float
+from ..arguments import INFINITE_SUMS, activation_epilogue, computed_bias, constant, optional_bias, require_float
 from ..convolution.packing import pack_bias, pack_weights
 from ..window import SAME, VALID
 
@@ -143,6 +143,14 @@ def _parse_transposed(node: TfliteNode) -> Parsed:
 
 
 TFLITE = (
-    TfliteOp("CONV_3D", _parse, max_version=1, inputs=2, optional=(2,), max_rank=5),
-    TfliteOp("CONV_3D_TRANSPOSE", _parse_transposed, max_version=1, inputs=3, optional=(3,), max_rank=5),
+    TfliteOp("CONV_3D", _parse, max_version=1, inputs=2, optional=(2,), max_rank=5, unlike_litert=INFINITE_SUMS),
+    TfliteOp(
+        "CONV_3D_TRANSPOSE",
+        _parse_transposed,
+        max_version=1,
+        inputs=3,
+        optional=(3,),
+        max_rank=5,
+        unlike_litert=INFINITE_SUMS,
+    ),
 )
