@@ -1,4 +1,5 @@
 """Writes docs/performance.md, batch-times.md and peers.md from the measurements in benchmarks/results; adds new ones.
+It also writes the figures that other pages quote: see quotes.py.
 
 python benchmarks/report.py                              write the pages
 python benchmarks/report.py add FILE... --commit HASH    keep measurements of one kind, and write the pages
@@ -22,6 +23,7 @@ from typing import Annotated
 import typer
 
 sys.path.insert(0, str(Path(__file__).parent))  # tests run this file by runpy, which does not
+import quotes
 import samples
 from samples import Label, Measured, Series
 
@@ -32,8 +34,8 @@ BATCH_PAGE, PEERS_PAGE = PAGE.with_name("batch-times.md"), PAGE.with_name("peers
 WIDTH = 120
 """The longest line of text on the page, in characters."""
 Cell = str | float | None
-APIS = {"cuda": "CUDA", "cl": "OpenCL", "gl": "OpenGL"}
-"""The names of backends on the page."""
+APIS = {"cuda": "CUDA", "cl": "OpenCL", "gl": "OpenGL", "litert-gpu": quotes.LITERT}
+"""The names of engines on the page."""
 
 
 @dataclass(frozen=True)
@@ -326,13 +328,36 @@ def read_results(folder: Path = RESULTS) -> list[Shown]:
     ]
 
 
+def medians_of(each: Shown) -> quotes.Medians:
+    """The medians of a measurement's frames."""
+    if isinstance(each, Measured):
+        return {
+            (str(one.labels["model"]), named(one.labels["on"]), str(one.labels.get("batch", 1))): one.median
+            for one in each.series
+            if one.labels["figure"] == "frame"
+        }
+    names = 2 if each.columns[1] == "on" else 1
+    found: dict[tuple[str, str, str], float] = {}
+    for row in each.rows:
+        for column, cell in zip(each.columns[names:], row[names:], strict=True):
+            if isinstance(cell, (int, float)):
+                on, count = (named(str(row[1])), column) if names == 2 else (named(column), "1")
+                found[str(row[0]), on, count] = cell
+    return found
+
+
+def quoting_pages(found: Iterable[Shown]) -> dict[Path, str]:
+    """The other pages that quote measurements, with the figures of the newest ones."""
+    kinds = {each.kind: medians_of(each) for each in newest(found) if each.machine == quotes.MACHINE}
+    pages = dict.fromkeys(quote.page for quote in quotes.QUOTES)
+    root = HERE.parent
+    return {root / name: quotes.quoted(name, (root / name).read_text(encoding="utf-8"), kinds) for name in pages}
+
+
 def keep(measurement: Measured, folder: Path = RESULTS) -> Path:
-    """Write the measurement's file. Those of its kind and machine that it replaces on the pages go."""
+    """Write the measurement's file. Older ones of its kind and machine stay; pages show the newest."""
     machine = re.sub(r"\W+", "-", measurement.machine.lower()).strip("-")[:32]
-    name = f"{measurement.kind}-{machine}-"
-    for older in [*folder.glob(f"{name}[0-9]*.json"), *(folder / "medians").glob(f"{name}[0-9]*.json")]:
-        older.unlink()
-    path = folder / f"{name}{measurement.date}.json"
+    path = folder / f"{measurement.kind}-{machine}-{measurement.date}.json"
     samples.write(path, measurement)
     return path
 
@@ -340,6 +365,8 @@ def keep(measurement: Measured, folder: Path = RESULTS) -> Path:
 def write_pages() -> None:
     for path, text in ((PAGE, page), (BATCH_PAGE, batch_page), (PEERS_PAGE, peers_page)):
         path.write_text(text(read_results()), encoding="utf-8")
+    for path, text in quoting_pages(read_results()).items():
+        path.write_text(text, encoding="utf-8")
 
 
 app = typer.Typer(help=__doc__)

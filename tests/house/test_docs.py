@@ -396,6 +396,8 @@ def test_the_pages_of_measurements_are_what_their_scripts_write() -> None:
     assert batches == report["batch_page"](report["read_results"]()), "run python benchmarks/report.py"
     peers = (DOCS / "peers.md").read_text(encoding="utf-8")
     assert peers == report["peers_page"](report["read_results"]()), "run python benchmarks/report.py"
+    for path, text in report["quoting_pages"](report["read_results"]()).items():
+        assert path.read_text(encoding="utf-8") == text, f"{path.name}: run python benchmarks/report.py"
     videos = runpy.run_path(str(ROOT / "benchmarks" / "video" / "page.py"))
     text = (DOCS / "video-times.md").read_text(encoding="utf-8")
     assert text == videos["page"](), "run python benchmarks/video/page.py"
@@ -413,13 +415,14 @@ def test_measurements_with_all_samples_become_tables(tmp_path: Path) -> None:
     printed = {"environment": {"command": "python -m framebind benchmark m"}, "runs": [gpu, cpu, refused]}
     frames = samples.merged([samples.from_benchmark(printed)], "abc")
     assert (frames.kind, frames.machine, frames.driver, frames.commit) == ("frames", "GPU", "1.2", "abc")
-    (tmp_path / "medians").mkdir()
-    replaced, other = tmp_path / "medians" / "frames-gpu-2026-11-23.json", tmp_path / "frames-gpu-b-2026-11-23.json"
-    for path in (replaced, other):
-        path.touch()
     kept = samples.read(report["keep"](frames, tmp_path))
     assert kept.series[0].samples == gpu["samples"]["frame"] and kept.series[1].samples == [0.1235]
-    assert other.exists() and not replaced.exists(), "a page shows one measurement of a kind and machine"
+    older = report["Result"](
+        "frames", "GPU", "1.2", "2026-11-30", "abc", "command", ["model", "CUDA f16"], [["m", 0.5]]
+    )
+    assert report["newest"]([older, kept]) == [kept], (
+        "a page shows one of a kind and machine, with samples if it has them"
+    )
     text = report["tables"](kept)
     assert "abc: `python -m framebind benchmark m`." in text
     assert "median / p99 of 2 to 101 samples, in ms" in text and "median / p99 of 1 samples" in text
@@ -428,6 +431,28 @@ def test_measurements_with_all_samples_become_tables(tmp_path: Path) -> None:
         samples.merged([frames, replace(frames, kind="read")], "abc")
     with pytest.raises(ValueError, match="no section of the page shows results of kind new"):
         report["page"]([replace(kept, kind="new")])
+
+
+def test_pages_quote_the_newest_measurement() -> None:
+    """Sentences keep their words and their lines; only figures change."""
+    report = runpy.run_path(str(ROOT / "benchmarks" / "report.py"))
+    quotes = report["quotes"]
+    engines = [("cuda f16", 0.0614), ("cl f16", 0.1), ("gl f16", 0.2)]
+    series = [
+        report["Series"]({"model": model, "on": on, "figure": "frame"}, [time, time * times, 9.0])
+        for model, times in ((quotes.SELFIE, 1.0), (quotes.FACE, 3.0))
+        for on, time in engines
+    ]
+    measured = report["Measured"]("frames", quotes.MACHINE, "", "2026-11-24", "abc", "command", "ms", series)
+    kinds = {"frames": report["medians_of"](measured)}
+    assert kinds["frames"][quotes.SELFIE, "CUDA f16", "1"] == 0.0614
+    (row,) = (quote for quote in quotes.QUOTES if "On OpenCL the same two" in quote.words)
+    assert row.figures(kinds) == ["0.100", "0.300"]
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    with pytest.raises(ValueError, match=r"no measurement on NVIDIA H200 has the figures of README\.md: they run"):
+        quotes.quoted("README.md", text, kinds)
+    with pytest.raises(ValueError, match=r"docs/cuda\.md has these words 0 times: takes"):
+        quotes.quoted("docs/cuda.md", "another page", kinds)
 
 
 def test_warm_starts_are_a_share_of_cold_ones() -> None:
