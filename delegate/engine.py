@@ -21,7 +21,7 @@ from .options import GpuDelegateOptions
 from .plan.binding import Mappings
 from .read.checks import callers_of
 from .read.model import Model, Subgraph
-from .report import Location, warn_of_software, warning_text
+from .report import Location, warn_of_low_clock, warn_of_software, warning_text
 from .run.boundary import BoundaryTensors
 from .run.cpu_operators import CpuOperators
 from .run.frames import first_object
@@ -237,7 +237,7 @@ class Engine:
             self.boundary, graph, self.claims[graph.index], partition, self.maker,
             sources=shape_sources(graph.subgraph, partition.operators, on_gpu),
             claim_again=partial(self._claim_again, graph, partition.operators),
-            make_cpu=partial(self._cpu_operators, graph, partition), on_first_run=self._save,
+            make_cpu=partial(self._cpu_operators, graph, partition), on_first_run=self._end_start,
         )  # fmt: skip
         self.partitions.append(made)
         self._partitions_by_tensor.clear()
@@ -271,6 +271,13 @@ class Engine:
         self.check_open()
         with self.boundary.open_device.entered():
             self.boundary.download(graph, tensor)
+
+    def _end_start(self) -> None:
+        """Keep what was compiled, and say if the GPU idled long meanwhile."""
+        self._save()
+        device = self.boundary.device
+        if device is not None and device.traits.lowers_clock:
+            warn_of_low_clock(self.stopwatch.seconds["compile"])
 
     def _save(self) -> None:
         """Save the cache once all programs have run, because some drivers compile at the first run."""

@@ -150,3 +150,17 @@ def say_once(line: str) -> None:
 def warn_of_software(name: str) -> None:
     """Warn once per process that the device is the CPU."""
     say_once(f"{name} runs on the CPU: without a GPU, LiteRT's CPU interpreter alone is faster")
+
+
+IDLE_SECONDS = 3.0
+"""The seconds without work after which NVIDIA's driver lowers the GPU's clock (H200, driver 580)."""
+
+
+def warn_of_low_clock(seconds: float) -> None:
+    """Warn once per process that the GPU's clock is low, if compiling has taken so many seconds."""
+    if seconds > IDLE_SECONDS:
+        say_once(
+            f"the GPU idled for {seconds:.0f} s while its kernels were compiled, and NVIDIA's driver lowered its "
+            "clock: frames take up to 3.5 times longer at first, and for long at a camera's rate. "
+            "An open fb.CudaContext() keeps the clock up (docs/checklist.md)"
+        )

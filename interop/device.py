@@ -55,6 +55,8 @@ class Traits:
     """It multiplies fragments of matrices: MULTIPLY_FRAGMENTS in kernels/codegen/prelude.fragments."""
     early_launches: bool = False
     """Kernels start before the end of the one before them: AWAIT_INPUTS in kernels/codegen/texts.py."""
+    lowers_clock: bool = False
+    """The driver lowers the GPU's clock while nothing runs on it, although a context is open."""
 
     @property
     def target(self) -> Target:

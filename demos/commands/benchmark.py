@@ -288,11 +288,12 @@ def _listed(option: str, text: str, known: tuple[str, ...]) -> list[str]:
 
 
 def _environment() -> dict[str, Any]:
-    packages = ("framebind", "ai-edge-litert", "numpy")
+    packages = ("ai-edge-litert", "numpy")
     return {
         "command": f"python -m framebind {shlex.join(sys.argv[1:])}",
         "python": platform.python_version(),
         "cpus": os.cpu_count(),
+        "framebind": fb.__version__,
         **{package: version(package) for package in packages},
         "peak_rss_bytes": _peak_rss(),
     }

@@ -13,7 +13,7 @@ from ai_edge_litert import schema_py_generated as schema
 import framebind as fb
 from framebind.delegate.litert.native import NativeDelegate, NativeGraph
 from framebind.delegate.read.reader import read_model
-from framebind.delegate.report import warning_text
+from framebind.delegate.report import say_once, warn_of_low_clock, warning_text
 from framebind.interop.device import Device
 from support.tiny_models import CPU_ONLY, G, Op, T, build, chain, cpu_only
 
@@ -333,3 +333,12 @@ def test_every_operator_of_a_merged_step_is_in_its_record() -> None:
     interpreter.allocate_tensors()
     delegate.record()
     assert [(step.label, step.operators) for step in delegate.steps()] == [("0 RESIZE_BILINEAR 0 + CONV_2D 1", (0, 1))]
+
+
+def test_a_clock_that_fell_while_kernels_were_compiled_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
+    """NVIDIA's driver lowers it after three seconds without work, unless a CUDA context is open."""
+    say_once.cache_clear()
+    for seconds in (0.5, 2.9, 4.2, 4.2):
+        warn_of_low_clock(seconds)
+    (line,) = caplog.messages
+    assert line.startswith("the GPU idled for 4 s") and "An open fb.CudaContext() keeps the clock up" in line

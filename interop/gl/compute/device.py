@@ -71,6 +71,7 @@ class GlDevice(BaseDevice[GlKernel, GlCommandList, GlBarrier]):
             write_formats=frozenset(writable),
             max_textures=min(map(gl.integer, (GL.MAX_COMPUTE_TEXTURE_IMAGE_UNITS, GL.MAX_COMPUTE_IMAGE_UNIFORMS))),
             word_bytes=4,
+            lowers_clock="NVIDIA" in context.gl.version,  # a CUDA context keeps it up, one of OpenGL does not
         )
 
     def buffer(self, nbytes: int, label: str) -> GlBuffer:
