@@ -21,7 +21,8 @@ MODES: dict[Mode, str] = {"gpu": "without copies", "copying": "copying mode", "c
 """Modes of a network and their names."""
 THREADS = os.cpu_count() or 1
 """Threads of LiteRT's CPU interpreter."""
-_APIS = {"opengl": "OpenGL", "opengl es": "OpenGL ES", "opencl": "OpenCL"}
+_APIS = {"opengl": "OpenGL", "opengl es": "OpenGL ES", "opencl": "OpenCL", "cuda": "CUDA", "null": "null"}
+"""Names of the APIs of ``fb.Statistics.api``."""
 
 Values = float | tuple[float, ...]
 Crop = tuple[float, float, float, float]

@@ -6,12 +6,15 @@ pictures needs it.
 
 from __future__ import annotations
 
+import contextlib
 import http.server
+import io
 import ipaddress
 import json
 import re
 import socket
 import threading
+import time
 from collections.abc import Callable, Sequence
 from importlib.resources import files
 from typing import Any, cast
@@ -22,9 +25,11 @@ from .. import watching
 from .pictures import Pictures
 
 CLIENTS = 32
-"""Most connections at once; the next one is told to come later."""
+"""Most connections at once. The next one takes the place of the one that has kept its request back for longest, or is
+told to come later.
+"""
 SECONDS = 10.0
-"""Seconds to wait for a client's request, and for it to take what it gets."""
+"""Seconds until a client's whole request must be there, and for it to take a piece of what it gets."""
 _PAGE = {
     "/": ("page.html", "text/html"),
     "/page.js": ("page.js", "text/javascript"),
@@ -60,10 +65,16 @@ class Page:
     """The running server. ``figures`` gives what ``/figures.json`` has."""
 
     def __init__(
-        self, host: str, port: int, figures: Callable[[], list[dict[str, Any]]], pictures: Sequence[Pictures]
+        self,
+        host: str,
+        port: int,
+        figures: Callable[[], list[dict[str, Any]]],
+        pictures: Sequence[Pictures],
+        *,
+        seconds: float = SECONDS,
     ) -> None:
-        """Begin to serve. Raises SourceError if the place cannot be had."""
-        self.figures, self.pictures = figures, pictures
+        """Begin to serve. ``seconds``: those of a request. Raises SourceError if the place cannot be had."""
+        self.figures, self.pictures, self.seconds = figures, pictures, seconds
         self.is_closing = threading.Event()
         self.is_public = not _is_loopback(host)
         self.contents = {
@@ -112,13 +123,16 @@ class _Server(http.server.ThreadingHTTPServer):
 
     def __init__(self, host: str, port: int, page: Page) -> None:
         self.page = page
-        self._free = threading.Semaphore(CLIENTS)
+        self._changing = threading.Lock()
+        self._clients: set[socket.socket] = set()
+        self._waiting: dict[socket.socket, None] = {}
+        """The clients whose request is not there yet, the one that came first at the beginning."""
         if ":" in host:
             self.address_family = socket.AF_INET6
         super().__init__((host, port), _Handler)
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        if self._free.acquire(blocking=False):
+        if self._takes(request):
             super().process_request(request, client_address)
         else:
             try:
@@ -126,19 +140,65 @@ class _Server(http.server.ThreadingHTTPServer):
             finally:
                 self.shutdown_request(request)
 
+    def _takes(self, client: socket.socket) -> bool:
+        """Whether there is room for another client, for which one that keeps its request back has to go."""
+        with self._changing:
+            if len(self._clients) >= CLIENTS:
+                late = next(iter(self._waiting), None)
+                if late is None:
+                    return False
+                del self._waiting[late]
+                self._clients.discard(late)
+                with contextlib.suppress(OSError):  # it has gone by itself
+                    late.shutdown(socket.SHUT_RDWR)  # its thread reads the end
+            self._clients.add(client)
+            self._waiting[client] = None
+            return True
+
+    def has_asked(self, client: socket.socket) -> None:
+        """Note that a client's request is there."""
+        with self._changing:
+            self._waiting.pop(client, None)
+
     def process_request_thread(self, request: Any, client_address: Any) -> None:
         try:
             super().process_request_thread(request, client_address)
         finally:
-            self._free.release()
+            with self._changing:
+                self._clients.discard(request)
+                self._waiting.pop(request, None)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Nothing is to be said of a client that went away."""
 
 
+class _Request(io.RawIOBase):
+    """What a client sends, until a moment. A timeout of the socket begins anew with each byte."""
+
+    def __init__(self, client: socket.socket, seconds: float) -> None:
+        self._client, self._end = client, time.monotonic() + seconds
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Wait for bytes. Raises TimeoutError when the time is over."""
+        self._client.settimeout(max(self._end - time.monotonic(), 1e-3))
+        return self._client.recv_into(buffer)
+
+
 class _Handler(http.server.BaseHTTPRequestHandler):
-    timeout = SECONDS
     server_version, sys_version = "framebind", ""
+
+    def setup(self) -> None:
+        super().setup()
+        self.rfile = io.BufferedReader(_Request(self.connection, self._page.seconds))
+
+    def parse_request(self) -> bool:
+        is_good = super().parse_request()
+        cast("_Server", self.server).has_asked(self.connection)
+        self.connection.settimeout(self._page.seconds)
+        return is_good
 
     def do_GET(self) -> None:
         page, path = self._page, self.path.partition("?")[0]
@@ -174,7 +234,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         self.wfile.write(_DELIMITER)
         number, part, again = 0, b"", False
         with pictures.looking():
-            while not self._page.is_closing.is_set():
+            while not self._page.is_closing.is_set() and not self._has_gone():
                 made = pictures.next_jpeg(number, _SECOND_TIME)
                 if made is not None:
                     number, jpeg = made
@@ -184,6 +244,16 @@ class _Handler(http.server.BaseHTTPRequestHandler):
                 elif again:
                     self.wfile.write(part)
                     again = False
+
+    def _has_gone(self) -> bool:
+        """Whether the client closed the connection: without new pictures nothing is sent, which would fail."""
+        try:
+            self.connection.settimeout(0)
+            return self.connection.recv(1, socket.MSG_PEEK) == b""
+        except BlockingIOError:
+            return False
+        finally:
+            self.connection.settimeout(self._page.seconds)
 
     def _send(self, kind: str, content: bytes) -> None:
         self._begin(kind, len(content))

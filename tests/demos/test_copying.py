@@ -28,6 +28,7 @@ from framebind.demos.player.run import run
 from framebind.demos.player.task import Scene, Task
 from framebind.interop.frames.capture.handover import Waits
 from support.environment import absent
+from support.recording_driver import RecordingDriver
 from support.tiny_models import chain
 from support.webcam import Webcam
 
@@ -42,6 +43,14 @@ def identity(tmp_path: Path) -> Path:
     path = tmp_path / "identity.tflite"
     path.write_bytes(chain("ABS", shape=(1, 24, 40, 3)))
     return path
+
+
+def test_what_runs_the_model_has_a_name_on_cuda(identity: Path, recorder: RecordingDriver) -> None:
+    with fb.CudaContext():
+        network = Network(identity, fb.GpuDelegateOptions(backend="cuda"), fb.GlTimer())
+        network._interpreter.allocate_tensors()
+        network.run()
+        assert network.runs_on == "on the GPU (CUDA)"
 
 
 def network_of(path: Path) -> Network:

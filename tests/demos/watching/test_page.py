@@ -88,21 +88,67 @@ def test_pictures_come_as_jpeg_and_as_a_stream(page: Page) -> None:
                 pictures.put(np.zeros((4, 6, 4), np.uint8))
 
 
-def test_clients_have_a_limit(page: Page) -> None:
-    answers: list[bytes] = []
-    with contextlib.ExitStack() as stack:
-        for _ in range(CLIENTS):
-            stack.enter_context(socket.create_connection(("127.0.0.1", port_of(page)), timeout=5))
-        last = stack.enter_context(socket.create_connection(("127.0.0.1", port_of(page)), timeout=5))
-        answers.append(last.recv(100))
-    assert answers[0].startswith(b"HTTP/1.0 503")
-    deadline = threading.Event()
-    for _ in range(100):  # those that went away leave room
+def connected(page: Page, sent: str = "") -> socket.socket:
+    """A client that has sent something."""
+    client = socket.create_connection(("127.0.0.1", port_of(page)), timeout=5)
+    client.sendall(sent.encode())
+    return client
+
+
+def looking(page: Page) -> socket.socket:
+    """A client that looks at a stream which has no picture yet."""
+    client = connected(page, f"GET /streams/0.mjpg HTTP/1.0\r\nHost: localhost:{port_of(page)}\r\n\r\n")
+    assert client.recv(1) == b"H"
+    return client
+
+
+def until_answered(page: Page) -> None:
+    """Ask again until there is room."""
+    pause = threading.Event()
+    for _ in range(100):
         with contextlib.suppress(OSError, http.client.HTTPException):
             if get(page, "/")[0] == 200:
                 return
-        deadline.wait(0.02)
-    pytest.fail("no room after all clients went away")
+        pause.wait(0.02)
+    pytest.fail("there is no room")
+
+
+def test_clients_have_a_limit(page: Page) -> None:
+    with contextlib.ExitStack() as stack:
+        for _ in range(CLIENTS):
+            stack.enter_context(looking(page))
+        last = stack.enter_context(connected(page))
+        assert last.recv(100).startswith(b"HTTP/1.0 503")
+    until_answered(page)  # those that went away leave room, though there is no picture to send
+
+
+def test_clients_that_keep_their_requests_back_leave_room(page: Page) -> None:
+    slow = [connected(page, "GET / HTTP/1.1\r\nX") for _ in range(CLIENTS)]
+    for _ in range(3):
+        assert get(page, "/figures.json")[0] == 200
+    with contextlib.ExitStack() as stack:
+        for client in slow:
+            stack.enter_context(client)
+        assert slow[0].recv(1) == b"", "it was the first"
+        slow[-1].sendall(f": y\r\nHost: localhost:{port_of(page)}\r\n\r\n".encode())
+        assert slow[-1].recv(12) == b"HTTP/1.0 200", "it comes late, and in time"
+
+
+def test_a_request_has_one_deadline_however_its_bytes_come() -> None:
+    page, pause = Page("127.0.0.1", 0, list, [], seconds=0.3), threading.Event()
+    with contextlib.closing(page), connected(page, "GET / HTTP/1.1\r\nX") as client:
+        client.setblocking(False)
+        for _ in range(600):
+            pause.wait(0.05)
+            try:
+                client.sendall(b"a")
+                if client.recv(1) == b"":
+                    return
+            except BlockingIOError:
+                continue
+            except ConnectionError:
+                return
+    pytest.fail("a byte now and then kept the connection")
 
 
 def test_places() -> None:
