@@ -55,7 +55,7 @@ def add_starts(tree: Path, models: list[str], backends: list[str], figures: Figu
     for backend in backends:
         for model in models:
             row = run(tree, script, "start", model, BACKENDS[backend], "f16", "", caches=False)
-            figures[f"{Path(model).stem} {backend} f16 start"].append(row["total"])
+            figures[f"{Path(model).stem} {backend} f16 start"].append(row["ms"]["total"])
 
 
 def show(before: Figures, after: Figures) -> None:

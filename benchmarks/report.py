@@ -139,10 +139,6 @@ SECTIONS = {
 Medians in ms. CUDA runs a graph with one launch per step; OpenCL runs all steps in one dispatch; NVIDIA's OpenGL runs
 one dispatch for every ten steps, and ran one per step until 2026-11-22.
 """,
-    "comparison": """## Before and after
-
-Two commits, measured in turn on one machine: medians of bound frames in ms, and the change of a cold start.
-""",
     "inside": """## GPU time inside the one dispatch
 
 Times of all steps of a frame, in us. The *lower bound* is computed from shapes: the time to move every tensor once at

@@ -113,6 +113,8 @@ def benchmark(
     """
     tool.check()
     names = [*(models or ()), *tool.graph]
+    if not names:
+        raise typer.BadParameter("give a model", param_hint="MODEL")
     if tool.list_signatures:
         return _print_signatures(names)
     plan = _planned(names, backend, precision, compare, bound, tool, charted=plot is not None)
@@ -161,8 +163,6 @@ def _planned(
     With benchmark_model's --use_gpu and --graph, what is not given is as there: f16 and tensors in CPU memory; or the
     CPU.
     """
-    if not models:
-        raise typer.BadParameter("give a model", param_hint="MODEL")
     on_gpu = tool.use_gpu is True
     if not backend:
         on_cpu = tool.use_gpu is False or (tool.graph and not on_gpu)

@@ -172,7 +172,7 @@ def test_what_is_refused_says_why(model: Path, word: str, why: str) -> None:
 
 
 def test_a_command_line_without_a_model_says_so() -> None:
-    assert "give a model" in message(benchmark(*QUICK))
+    assert "give a model" in message(benchmark(*QUICK)) and "give a model" in message(benchmark("--list_signatures"))
 
 
 # Inputs ---------------------------------------------------------------------------------------------------------------
