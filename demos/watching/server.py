@@ -173,7 +173,7 @@ class _Server(http.server.ThreadingHTTPServer):
 
 
 class _Request(io.RawIOBase):
-    """What a client sends, until a moment. A timeout of the socket begins anew with each byte."""
+    """The bytes that a client sends until a moment. A timeout of the socket begins anew with each byte."""
 
     def __init__(self, client: socket.socket, seconds: float) -> None:
         self._client, self._end = client, time.monotonic() + seconds
