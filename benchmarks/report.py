@@ -106,6 +106,7 @@ You need `make setup`, a driver and the [models](demos.md). Without a display th
 | --- | --- |
 | `python -m framebind benchmark MODEL` | latency, initialization by phase, memory, counts; `--profile`: each step |
 | `python -m framebind diff MODEL` | the distance of the results from LiteRT's CPU interpreter |
+| `benchmarks/precision.py` | the same for all models, noise and pictures: [precision](precision.md) |
 | `benchmarks/frames.sh` | all six models on CUDA, OpenCL and OpenGL, in 16 bits |
 | `benchmarks/host.py` | the host's part of a bound frame: LiteRT, Python, the driver's calls, the fence |
 | `benchmarks/bound.py` | GPU time of each network, and of the frame that samples a camera texture for it |

@@ -110,8 +110,8 @@ class GpuDelegateOptions:
     inference_priority1, inference_priority2, inference_priority3
         The goals, from most to least important. AUTO may only end the list, and is filled in: MAX_PRECISION,
         MIN_LATENCY, MIN_MEMORY_USAGE in turn, from the first one on. Unless MAX_PRECISION comes first, weights and some
-        intermediate tensors are kept in 16 bits, which takes half the memory; arithmetic stays float32. Errors grow
-        from about 1e-6 to about 1e-3 of the largest output value. The order of the other two makes no difference.
+        intermediate tensors are kept in 16 bits, which takes half the memory; arithmetic stays float32. The errors of
+        real models in both are in docs/precision.md. The order of the other two makes no difference.
     first_delegate_node_index, last_delegate_node_index
         Leave operators before the one and after the other to the CPU (numbers in each subgraph; None: no end), to find
         the operator behind a wrong result.

@@ -21,9 +21,7 @@ from .output import AsJson, print_json, print_line
 
 Array = npt.NDArray[Any]
 RELATIVE_TOLERANCE = {"f32": 1e-3, "f16": 1e-2}
-"""The allowed error as a part of an output's largest value, by storage: a thousand times the expected errors in f32,
-ten times those in f16 (docs/options.md).
-"""
+"""The allowed error as a part of an output's largest value, by storage. docs/precision.md has the errors of models."""
 NOWHERE = 2**31 - 1
 """The number of an operator that no model has: a range of only this number leaves all operators to the CPU."""
 

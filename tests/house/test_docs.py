@@ -403,6 +403,18 @@ def test_the_pages_of_measurements_are_what_their_scripts_write() -> None:
     assert text == videos["page"](), "run python benchmarks/video/page.py"
 
 
+def test_the_pages_give_the_errors_that_were_measured() -> None:
+    """One table is the source: a page has its sentence as it is, and none has a round figure instead."""
+    precision = runpy.run_path(str(ROOT / "benchmarks" / "precision.py"))
+    results = precision["read_results"]()
+    sentence = precision["sentence"](results)
+    texts = {path.name: path.read_text(encoding="utf-8") for path in [ROOT / "README.md", *DOCS.glob("*.md")]}
+    assert texts["precision.md"] == precision["page"](results), "run python benchmarks/precision.py"
+    for name in ("precision.md", "troubleshooting.md", "from-litert.md", "your-model.md"):
+        assert sentence in " ".join(texts[name].split()), f"{name} lacks: {sentence}"
+    assert not [name for name, text in texts.items() if re.search(r"about\s+1e-\d", text)]
+
+
 def test_measurements_with_all_samples_become_tables(tmp_path: Path) -> None:
     """The output of ``benchmark --json``: medians, p99 and the number of samples are computed from the kept file."""
     report = runpy.run_path(str(ROOT / "benchmarks" / "report.py"))

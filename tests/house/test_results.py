@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "benchmarks" / "results"
 FILES = sorted(RESULTS.rglob("*.json"))
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-COUNTED = {"counts", "drivers", "trust"}
+COUNTED = {"counts", "drivers", "precision", "trust"}
 """Folders of counts and of errors, which one run gives: there is no time that differs from run to run."""
 COMMIT = re.compile(r"(?<![\w.#-])(?=[0-9]*[a-f])(?=[a-f]*[0-9])[0-9a-f]{7,40}(?![\w.])|(?<=commit )[0-9]{7}\b")
 """Words that can only be commits: hexadecimal with digits and letters, or digits behind "commit"."""
