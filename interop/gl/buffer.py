@@ -14,6 +14,7 @@ from . import query as gl_query
 from .context import GlContext
 from .gl_object import COPY_BARRIERS, GlObject
 from .khronos import GL
+from .mapping import map_buffer, unmap_buffer
 from .query import checked
 from .state import copied_buffers, kept
 
@@ -245,16 +246,21 @@ class GlBuffer(GlObject):
         with kept(context, copied_buffers):
             gl.glBindBuffer(GL.COPY_READ_BUFFER, self.id)
             gl.glBindBuffer(GL.COPY_WRITE_BUFFER, staging)
+            unmap_buffer(context, GL.COPY_WRITE_BUFFER, staging)  # left by a read that was interrupted
             if gl_query.bound_nbytes(context, GL.COPY_WRITE_BUFFER) < array.nbytes:
                 gl.glBufferData(GL.COPY_WRITE_BUFFER, array.nbytes, None, GL.STREAM_READ)
             gl.glMemoryBarrier(COPY_BARRIERS)
             gl.clear_errors()
             gl.glCopyBufferSubData(GL.COPY_READ_BUFFER, GL.COPY_WRITE_BUFFER, self.offset + offset, 0, array.nbytes)
             errors = gl.clear_errors()
-            address = 0 if errors else gl.glMapBufferRange(GL.COPY_WRITE_BUFFER, 0, array.nbytes, GL.MAP_READ_BIT)
-            if address:
-                ctypes.memmove(array.ctypes.data, address, array.nbytes)
-                gl.glUnmapBuffer(GL.COPY_WRITE_BUFFER)
+            address = 0
+            try:
+                if not errors:
+                    address = map_buffer(context, GL.COPY_WRITE_BUFFER, staging, array.nbytes, GL.MAP_READ_BIT)
+                if address:
+                    ctypes.memmove(array.ctypes.data, address, array.nbytes)
+            finally:
+                unmap_buffer(context, GL.COPY_WRITE_BUFFER, staging)
             gl.glBindBuffer(GL.COPY_READ_BUFFER, 0)
             gl.glBindBuffer(GL.COPY_WRITE_BUFFER, 0)
         if not address:

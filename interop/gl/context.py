@@ -273,18 +273,28 @@ class GlContext:
             self.check()
             yield
             return
-        found, before = current_platform(), _thread.context
+        owner, found, before = self._owner, current_platform(), _thread.context
         restore = found[0].hold() if found is not None and found[0].hold is not None else None
-        try:
-            self._owner.make_current()
-            self._thread_id, _thread.context = threading.get_ident(), self
-            yield
-        finally:
+
+        def leave() -> None:
             if not self.closed:
-                self._owner.release()
+                owner.release()
             _thread.context = before
             if restore is not None:
                 restore()
+
+        has_left = False
+        try:
+            try:
+                owner.make_current()
+                self._thread_id, _thread.context = threading.get_ident(), self
+                yield
+            finally:
+                leave()
+                has_left = True
+        finally:
+            if not has_left:
+                leave()  # once more: an exception, as of a signal handler, came in the midst of it
 
     def release(self) -> None:
         """Make it not current on the calling thread, so that another thread may make it current."""

@@ -31,6 +31,8 @@ class OwnedObjects:
         self._made_once: dict[tuple[Kind, str], int] = {}
         self.live: Counter[str] = Counter()
         """The number of GL objects of each kind that were made and not deleted yet."""
+        self.mapped: set[int] = set()
+        """The buffers that are mapped, or may be: see mapping.py."""
 
     def generate(self, kind: Kind) -> int:
         """A new GL name of any kind but "program" and "sync"."""
@@ -49,6 +51,8 @@ class OwnedObjects:
         while self._deletions:
             kind, name = self._deletions.popleft()
             self.live[kind] -= 1
+            if kind == "buffer":
+                self.mapped.discard(name)
             if kind == "program":
                 self._gl.glDeleteProgram(name)
             elif kind == "sync":

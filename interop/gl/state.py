@@ -54,17 +54,24 @@ def kept(context: GlContext, *parts: Part) -> contextlib.AbstractContextManager[
 def restored(context: GlContext, *parts: Part) -> Iterator[None]:
     """Restore these parts of the state after the block. Parts that an outer block restores are left to that one."""
     added = [part for part in parts if part not in context.parts_kept]
-    context.parts_kept += added
     restores: list[Callable[[], None]] = []
+
+    def restore() -> None:
+        while restores:
+            restores[-1]()
+            restores.pop()
+        context.parts_kept[:] = [part for part in context.parts_kept if part not in added]
+
     try:
-        for part in added:
-            restores.append(part(context))
-        yield
-    finally:
-        for restore in reversed(restores):
+        try:
+            context.parts_kept += added
+            for part in added:
+                restores.append(part(context))
+            yield
+        finally:
             restore()
-        for part in added:
-            context.parts_kept.remove(part)
+    finally:
+        restore()  # what is left, if an exception, as of a signal handler, came in the midst of it
 
 
 # Programs and buffers -------------------------------------------------------------------------------------------------
@@ -164,9 +171,12 @@ def texture_units(count: int) -> Part:
     def save(context: GlContext) -> Callable[[], None]:
         gl = context.gl
         active, bound = gl.integer(GL.ACTIVE_TEXTURE), list[tuple[int, int]]()
-        for unit in range(count):
-            gl.glActiveTexture(GL.TEXTURE0 + unit)
-            bound.append((gl.integer(GL.TEXTURE_BINDING_2D), gl.integer(GL.SAMPLER_BINDING)))
+        try:
+            for unit in range(count):
+                gl.glActiveTexture(GL.TEXTURE0 + unit)
+                bound.append((gl.integer(GL.TEXTURE_BINDING_2D), gl.integer(GL.SAMPLER_BINDING)))
+        finally:
+            gl.glActiveTexture(active)
 
         def restore() -> None:
             for unit, (name, sampler) in enumerate(bound):
@@ -175,7 +185,6 @@ def texture_units(count: int) -> Part:
                 gl.glBindSampler(unit, sampler)
             gl.glActiveTexture(active)
 
-        gl.glActiveTexture(active)
         return restore
 
     return save

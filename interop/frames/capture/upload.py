@@ -10,6 +10,7 @@ import numpy as np
 from ...errors import DeviceError
 from ...gl.context import GlContext
 from ...gl.khronos import GL
+from ...gl.mapping import map_buffer, unmap_buffer
 from ...gl.program import build_program
 from ...gl.query import has_extension
 from ...gl.state import (
@@ -124,7 +125,7 @@ class UploadRing:
             gl.glBindBuffer(GL.PIXEL_UNPACK_BUFFER, self._buffers[slot])
             if not self.persistent:
                 self._views[slot] = None
-                if not gl.glUnmapBuffer(GL.PIXEL_UNPACK_BUFFER):
+                if not unmap_buffer(context, GL.PIXEL_UNPACK_BUFFER, self._buffers[slot]):
                     raise DeviceError(
                         f"{context} lost the memory of a camera frame (the display changed?): read it again"
                     )
@@ -196,7 +197,7 @@ class UploadRing:
         gl = self._context.gl
         with kept(self._context, pixel_uploads):
             gl.glBindBuffer(GL.PIXEL_UNPACK_BUFFER, self._buffers[slot])
-            address = gl.glMapBufferRange(GL.PIXEL_UNPACK_BUFFER, 0, self._nbytes, flags)
+            address = map_buffer(self._context, GL.PIXEL_UNPACK_BUFFER, self._buffers[slot], self._nbytes, flags)
             gl.glBindBuffer(GL.PIXEL_UNPACK_BUFFER, 0)
         if not address:
             raise DeviceError(f"{self._context} cannot map {self._nbytes} bytes for camera frames: is its memory full?")

@@ -11,6 +11,7 @@ import numpy as np
 from ...errors import DeviceError
 from ...gl.context import GlContext
 from ...gl.khronos import GL
+from ...gl.mapping import map_buffer, unmap_buffer
 from ...gl.query import raise_if_reset
 from ...gl.state import kept, pixel_reads, read_framebuffer, restored
 from ...gl.texture import GlTexture
@@ -46,8 +47,10 @@ class ReadbackRing:
         self._buffers = [context.objects.generate("buffer") for _ in range(self.slots)]
         self._finalizer = weakref.finalize(self, _free, context, self._buffers)
         self._finalizer.atexit = False
-        self._free = deque(range(self.slots))
         self._pending: deque[tuple[int, int]] = deque()
+        """The slots on their way, and their fences, oldest first."""
+        self._taken: set[int] = set()
+        """The slots that somebody reads. All others are free: an exception between two steps loses none."""
         gl = context.gl
         with kept(context, pixel_reads):
             for buffer in self._buffers:
@@ -58,24 +61,26 @@ class ReadbackRing:
     @property
     def has_room(self) -> bool:
         """Whether ``push`` may be called."""
-        return bool(self._free)
+        return len(self._pending) + len(self._taken) < self.slots
 
     @property
     def taken(self) -> int:
         """The number of frames that were taken and not given back."""
-        return self.slots - len(self._free) - len(self._pending)
+        return len(self._taken)
 
     def push(self, texture: GlTexture) -> None:
         """Start to copy ``texture``."""
         self._context.check()
         transfers.count("download", self._nbytes, self._reason)
-        slot, gl = self._free.popleft(), self._context.gl
+        used, gl = {*self._taken, *(slot for slot, _ in self._pending)}, self._context.gl
+        slot = next(slot for slot in range(self.slots) if slot not in used)
         gl.glMemoryBarrier(_WRITTEN_BARRIER)
         with restored(self._context, read_framebuffer), kept(self._context, pixel_reads):
             gl.glBindFramebuffer(GL.READ_FRAMEBUFFER, texture.framebuffer())
             for name, value in _PACK:
                 gl.glPixelStorei(name, value)
             gl.glBindBuffer(GL.PIXEL_PACK_BUFFER, self._buffers[slot])
+            unmap_buffer(self._context, GL.PIXEL_PACK_BUFFER, self._buffers[slot])  # left by what was interrupted
             gl.glReadPixels(0, 0, *self._size, GL.RGBA, GL.UNSIGNED_BYTE, None)
             gl.glBindBuffer(GL.PIXEL_PACK_BUFFER, 0)
         self._pending.append((slot, make_fence(self._context)))
@@ -93,22 +98,24 @@ class ReadbackRing:
         gl = self._context.gl
         with kept(self._context, pixel_reads):
             gl.glBindBuffer(GL.PIXEL_PACK_BUFFER, self._buffers[slot])
-            address = gl.glMapBufferRange(GL.PIXEL_PACK_BUFFER, 0, self._nbytes, GL.MAP_READ_BIT)
+            buffer = self._buffers[slot]
+            address = map_buffer(self._context, GL.PIXEL_PACK_BUFFER, buffer, self._nbytes, GL.MAP_READ_BIT)
             gl.glBindBuffer(GL.PIXEL_PACK_BUFFER, 0)
         if not address:
             raise DeviceError(f"{self._context} cannot map a frame that was read back: is its memory full?")
         raise_if_reset(self._context)
         memory = (ctypes.c_ubyte * self._nbytes).from_address(address)
+        self._taken.add(slot)
         return slot, np.ctypeslib.as_array(memory).reshape(self._size[1], self._size[0], 4)
 
     def give_back(self, slot: int) -> None:
         """Let the buffer of a frame that was taken be written again."""
         gl = self._context.gl
+        self._taken.discard(slot)
         with kept(self._context, pixel_reads):
             gl.glBindBuffer(GL.PIXEL_PACK_BUFFER, self._buffers[slot])
-            gl.glUnmapBuffer(GL.PIXEL_PACK_BUFFER)
+            unmap_buffer(self._context, GL.PIXEL_PACK_BUFFER, self._buffers[slot])
             gl.glBindBuffer(GL.PIXEL_PACK_BUFFER, 0)
-        self._free.append(slot)
 
     def release(self) -> None:
         """Free the buffers, when nobody reads a frame any longer. Frames that are still on their way are lost.
