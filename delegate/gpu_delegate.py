@@ -9,6 +9,7 @@ from typing import Any
 from ..interop.device import Fence
 from ..interop.discovery.best_options import BestOptions
 from ..interop.errors import BindingError, DelegateError
+from ..interop.uncopied import Uncopied
 from ..interop.wording import counted
 from .engine import Engine
 from .litert.native import log
@@ -23,7 +24,7 @@ from .run.program import Program
 from .statistics import Statistics, StepCost, StepTime, TensorMemory, gather, step_costs, step_times, tensor_memory
 
 
-class GpuDelegate:
+class GpuDelegate(Uncopied):
     """A TfLiteDelegate that runs a model's operators on the GPU, in the context that is current, or else in its own.
 
     Give it to ``framebind.Interpreter`` (``modify_graph_with_delegate`` or ``experimental_delegates``), or, with

@@ -15,6 +15,7 @@ from ai_edge_litert.interpreter import Delegate, OpResolverType
 
 from ..interop.discovery.devices import ChosenDevice, choose_device
 from ..interop.errors import BindingError, DelegateError, FramebindError
+from ..interop.uncopied import Uncopied
 from ..interop.wording import counted
 from .alone import alone
 from .automatic import checked_choice, delegate_on_gpu, reason_for_no_operator
@@ -27,7 +28,7 @@ from .report import CPU_LINE, DelegatedOp, describe_operators, say_once
 from .signature_runner import SignatureRunner
 
 
-class Interpreter(litert.Interpreter):
+class Interpreter(Uncopied, litert.Interpreter):
     """LiteRT's interpreter (ai_edge_litert.interpreter.Interpreter) with further methods of the C++ interpreter.
 
     Without a delegate it is LiteRT's CPU interpreter, and says so in one line of the log, once per process. Errors of a

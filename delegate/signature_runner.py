@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 from ai_edge_litert import interpreter as litert
 
+from ..interop.uncopied import Uncopied
 from .own_errors import own_errors
 
 
-class SignatureRunner(litert.SignatureRunner):
+class SignatureRunner(Uncopied, litert.SignatureRunner):
     """A function that runs one signature of a model: ``Interpreter.get_signature_runner`` returns it.
 
     It takes the signature's inputs as keyword arguments, resizes and sets them, allocates, runs, and returns a

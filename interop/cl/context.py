@@ -11,6 +11,7 @@ import pyopencl as cl
 
 from ..errors import DeviceError
 from ..forks import check_process, track
+from ..uncopied import Uncopied
 from . import gl_sharing
 from .api import own_errors
 from .build import build
@@ -22,7 +23,7 @@ _OUT_OF_ORDER = cl.command_queue_properties.OUT_OF_ORDER_EXEC_MODE_ENABLE
 _INSTALL = "install an OpenCL driver (of the GPU's vendor, or the package pocl-opencl-icd for the CPU)"
 
 
-class ClContext:
+class ClContext(Uncopied):
     """An OpenCL device with a context and an in-order queue, on which models run with the backend "opencl".
 
     Made while a GL context is current on this thread, it shares objects with that context if the drivers can. GL

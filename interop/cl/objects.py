@@ -15,6 +15,7 @@ from ..arrays import ArrayLayout, check_unmasked, filled_array
 from ..errors import BindingError
 from ..record.checks import check_texels
 from ..transfers import transfers
+from ..uncopied import Uncopied
 from .api import is_object, own_errors
 from .context import ClContext
 
@@ -48,7 +49,7 @@ class Partner(Protocol):
     def after_run(self, uses: Sequence[Use]) -> None: ...
 
 
-class _ClObject:
+class _ClObject(Uncopied):
     """Base of buffers and images: a reference to the memory, given up on release or at the end of a ``with`` block.
 
     OpenCL counts references: memory that another library made stays alive while we hold it, and we never free it.

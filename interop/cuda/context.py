@@ -15,6 +15,7 @@ from typing import Any, Protocol, runtime_checkable
 from ..errors import DeviceError
 from ..forks import check_process, track
 from ..record.current import CurrentContexts
+from ..uncopied import Uncopied
 from . import api, nvrtc
 from .api import ask, check, driver
 
@@ -50,7 +51,7 @@ _DEFAULT_STREAMS = {*_LEGACY, 2}
 """Handles that mean a stream of the current context."""
 
 
-class CudaContext:
+class CudaContext(Uncopied):
     """A GPU's primary CUDA context with a stream, on which models run with the backend "cuda".
 
     The primary context is the one that PyTorch, CuPy, JAX and NVDEC use: their memory is read and written in place.

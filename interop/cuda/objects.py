@@ -15,6 +15,7 @@ from ..arrays import SLICE_ALIGNMENT, ArrayLayout, check_unmasked
 from ..errors import BindingError
 from ..record.checks import check_texels
 from ..transfers import transfers
+from ..uncopied import Uncopied
 from .api import ask, check, driver
 from .context import CudaContext
 
@@ -32,7 +33,7 @@ _PITCH = 64
 """The pitch of our own pictures is a multiple of so many bytes."""
 
 
-class CudaObject:
+class CudaObject(Uncopied):
     """Base of arrays and pictures: a range of a GPU's memory, owned or borrowed, given up on release."""
 
     label: str

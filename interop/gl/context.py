@@ -12,6 +12,7 @@ from typing import Protocol
 
 from ..errors import DeviceError
 from ..forks import check_process, track
+from ..uncopied import Uncopied
 from . import egl
 from .api import GlApi
 from .khronos import GL
@@ -41,7 +42,7 @@ class _Thread(threading.local):
 _thread = _Thread()
 
 
-class GlContext:
+class GlContext(Uncopied):
     """A GL context: desktop OpenGL 4.3 or newer, or OpenGL ES 3.1 or newer.
 
     ``GlContext.headless()`` makes one without a window, and ``fb.Window`` makes one with a window. ``current()`` gives

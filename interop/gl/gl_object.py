@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..arrays import ArrayLayout
 from ..errors import BindingError
+from ..uncopied import Uncopied
 from .context import GlContext
 from .khronos import GL
 from .owned_objects import Kind
@@ -20,7 +21,7 @@ COPY_BARRIERS = GL.BUFFER_UPDATE_BARRIER_BIT | GL.FRAMEBUFFER_BARRIER_BIT | GL.C
 """For glMemoryBarrier, before an object's content is copied that kernels may have written."""
 
 
-class GlObject:
+class GlObject(Uncopied):
     """A GL object that we made, or one of another library that we use. A ``with`` block releases it at its end.
 
     Attributes

@@ -7,6 +7,7 @@ import time
 import weakref
 from dataclasses import dataclass
 
+from ..uncopied import Uncopied
 from ..wording import counted
 from .context import GlContext
 from .khronos import GL
@@ -45,7 +46,7 @@ class StageTime:
     gpu: tuple[int, int] | None
 
 
-class GlTimer:
+class GlTimer(Uncopied):
     """Times the stages of each frame, in the context that is current when it is made.
 
     Attributes

@@ -12,6 +12,7 @@ from ...errors import FramebindError, SourceError
 from ...gl.context import GlContext
 from ...gl.texture import GlTexture
 from ...gl.timer import GlTimer
+from ...uncopied import Uncopied
 from ...yuv import YuvPicture
 from ..video.tags import VideoTags
 from ..video.work_time import WorkTime
@@ -34,7 +35,7 @@ class ClosableWindow(Protocol):
     def should_close(self) -> bool: ...
 
 
-class Source:
+class Source(Uncopied):
     """An open source of frames, made by ``open_source``.
 
     Use it as a context manager, or call ``stop()``.

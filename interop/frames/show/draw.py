@@ -27,6 +27,7 @@ from ...gl.state import (
     vertex_array,
 )
 from ...gl.texture import GlTexture, linear_sampler, nearest_sampler
+from ...uncopied import Uncopied
 
 _INTEGER_SETTERS = {GL.INT: "glUniform1i", GL.UNSIGNED_INT: "glUniform1ui", GL.BOOL: "glUniform1i"}
 _VECTOR_TYPES = {GL.FLOAT: 1, GL.FLOAT_VEC2: 2, GL.FLOAT_VEC3: 3, GL.FLOAT_VEC4: 4}
@@ -53,7 +54,7 @@ class Surface(Protocol):
     def framebuffer_size(self) -> tuple[int, int]: ...
 
 
-class FragmentProgram:
+class FragmentProgram(Uncopied):
     """A fragment shader that runs for every pixel of a texture or window.
 
     It belongs to the context that is current when it is made.

@@ -14,6 +14,7 @@ import numpy as np
 from ....kernels.colours import YuvColours
 from ...dlpack import host_array, is_on_host
 from ...errors import SourceError
+from ...uncopied import Uncopied
 from ...yuv import YuvPicture
 from ..video.planar import FrameColours
 from ..video.planes import Plane, Planes
@@ -36,7 +37,7 @@ _SUBSAMPLINGS = {(2, 2): 420, (2, 1): 422, (1, 1): 444, (1, 2): 440}
 """FFmpeg's names of formats by the columns and rows of luma of a pixel of chroma; 4:4:0 is 4:2:2 on its side."""
 
 
-class MarkedVideo:
+class MarkedVideo(Uncopied):
     """A video of decoded frames with lines, points, boxes and text over them. The CPU paints: no context is needed.
 
     The marks are painted on a copy of the planes that the decoder made, so that no pixel goes to a GPU or comes back

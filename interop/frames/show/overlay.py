@@ -10,6 +10,7 @@ from ...gl.khronos import GL
 from ...gl.program import build_program
 from ...gl.state import framebuffers, kept, pixel_operations, prepare_to_draw, program, texture_units, vertex_array
 from ...gl.texture import GlTexture, linear_sampler
+from ...uncopied import Uncopied
 from .draw import Surface
 from .marks import Marks
 
@@ -64,7 +65,7 @@ void main() {
 """
 
 
-class Overlay(Marks):
+class Overlay(Uncopied, Marks):
     """Marks that GL draws over a texture or window.
 
     It belongs to the context that is current when it is made. Strokes go to the GPU as uniforms of the draw call; the

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 from ...errors import SourceError
 from ...gl.context import GlContext
 from ...gl.texture import GlTexture
+from ...uncopied import Uncopied
 from ..capture.opencv import load_cv2
 from ..capture.readers import Frame
 from ..video.pyav import has_av
@@ -186,7 +187,7 @@ def open_sink(
     return ArraySink(path, file, size) if context is None else VideoSink(path, file, context, size, fps, live, reason)
 
 
-class Offscreen(Sink):
+class Offscreen(Uncopied, Sink):
     """Leaves every picture on the GPU."""
 
     def __repr__(self) -> str:
@@ -199,7 +200,7 @@ class Offscreen(Sink):
         return
 
 
-class WindowSink(Sink):
+class WindowSink(Uncopied, Sink):
     """Shows every picture until the window is closed, or q or Escape is pressed. Its owner closes the window."""
 
     def __init__(self, window: Window) -> None:
@@ -216,7 +217,7 @@ class WindowSink(Sink):
         return
 
 
-class VideoSink(Sink):
+class VideoSink(Uncopied, Sink):
     """Encodes every picture on a thread of its own. With ``live`` it repeats or drops some.
 
     A few pictures are between the GPU and the encoder (``ReadbackRing``); ``put`` waits if there is no room for more.
@@ -308,7 +309,7 @@ class VideoSink(Sink):
                 self._ring.release()
 
 
-class ArraySink(Sink):
+class ArraySink(Uncopied, Sink):
     """Encodes arrays on a thread of its own; ``put`` waits if WAITING of them wait."""
 
     def __init__(self, path: Path, file: WrittenFile, size: tuple[int, int]) -> None:
@@ -340,7 +341,7 @@ class ArraySink(Sink):
         self._writer.close()
 
 
-class PictureSink(Sink):
+class PictureSink(Uncopied, Sink):
     """Writes the last picture to a file when it is closed."""
 
     def __init__(self, path: Path) -> None:

@@ -13,6 +13,7 @@ from typing import Any, cast
 from ...errors import DeviceError
 from ...gl.context import GlContext
 from ...gl.texture import GlTexture
+from ...uncopied import Uncopied
 from .draw import Presenter
 from .overlay import Overlay
 
@@ -45,7 +46,7 @@ _KEY_NAMES = {
 }
 
 
-class Window:
+class Window(Uncopied):
     """A window with a GL context, which is current on the thread that made it.
 
     The context is desktop OpenGL 4.3 core or newer, else OpenGL ES 3.1 or newer. Use the window as a context manager,
