@@ -36,9 +36,9 @@ table from the code and from LiteRT; a test fails if it is out of date.
 
 These rules hold for every operator:
 
-- **Shapes**: tensors have no empty or dynamic dimension, and at most the rank in the table. Two operands broadcast by
-  NumPy's rules. Axes, sizes and similar inputs are constants; the positions at which slices and gathers begin may be
-  computed.
+- **Shapes**: tensors have no empty or dynamic dimension, and at most the rank in the table. Constants and some parts of
+  a SPLIT_V may be empty. Two operands broadcast by NumPy's rules. Axes, sizes and similar inputs are constants; the
+  positions at which slices and gathers begin may be computed.
 - **Types**: tensors are float32, or, with quantization enabled, quantized integers of 8 or 16 bits. Operators that
   move, choose or compare values also take truth values and integers of 32 bits. So do arithmetic (ADD, SUB, MUL, DIV,
   FLOOR_DIV, FLOOR_MOD, MAXIMUM, MINIMUM, SQUARED_DIFFERENCE, ADD_N, ABS, NEG, SIGN), reductions and CUMSUM, if an
@@ -47,8 +47,8 @@ These rules hold for every operator:
 - **Constants** may also be float16, or int4, int8, uint8 and int16 with scales, also one scale per channel: they are
   converted to real numbers once. LiteRT's kernels round activations to 8 bits beside such weights; the GPU does not.
 - **float16**: computed tensors may be float16. The GPU computes in float32 and rounds each result to the nearest half.
-- **Complex numbers** exist on the GPU only between RFFT2D and COMPLEX_ABS, REAL and IMAG. If another operator writes or
-  reads them, all of these stay on the CPU.
+- **Complex numbers** exist on the GPU only between RFFT2D and COMPLEX_ABS, REAL and IMAG, also through RESHAPE, SQUEEZE
+  and EXPAND_DIMS. If another operator writes or reads them, all of these stay on the CPU.
 - **States of an LSTM** are variable tensors. If no other operator uses them, their values stay on the GPU between
   invokes. After `reset_all_variables()`, `allocate_tensors()` or `set_tensor`, the new values are copied to the GPU;
   `framebind.Interpreter.get_tensor` copies a state back. LiteRT's own Python interpreter does not, and shows NaN.

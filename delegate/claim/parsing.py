@@ -208,14 +208,19 @@ def _find(raw: RawOperator) -> TfliteOp:
 
 
 def _output_shapes(node: Node, tensors: Mapping[int, TensorInfo], max_rank: int) -> list[Shape]:
-    """The shapes of a node's outputs. Refuses ranks above the operator's, and empty sizes."""
+    """The shapes of a node's outputs. Refuses ranks above the operator's, and empty sizes.
+
+    A constant may be empty: nothing computes it. So may some of several outputs, which then have no memory.
+    """
     given = [tensors[i] for i in node.operands]
+    is_constant = isinstance(node.operation, Constant)
     for tensor in given:
-        _refuse_shape(tensor, tensor.shape, max_rank)
+        _refuse_shape(tensor, tensor.shape, max_rank, may_be_empty=is_constant)
     try:
         computed = node.operation.output_shapes([tensor.shape for tensor in given])
+        may_be_empty = is_constant or any(0 not in shape for shape in computed)
         for output, shape in zip(node.outputs, computed, strict=True):
-            _refuse_shape(tensors[output], shape, max_rank)
+            _refuse_shape(tensors[output], shape, max_rank, may_be_empty=may_be_empty)
     except Unsupported:
         raise
     except ValueError as error:
@@ -225,8 +230,8 @@ def _output_shapes(node: Node, tensors: Mapping[int, TensorInfo], max_rank: int)
     return computed
 
 
-def _refuse_shape(tensor: TensorInfo, shape: Shape, max_rank: int) -> None:
+def _refuse_shape(tensor: TensorInfo, shape: Shape, max_rank: int, *, may_be_empty: bool) -> None:
     if len(shape) > max_rank:
         raise Unsupported(f"tensor '{tensor.name}' has rank {len(shape)}; at most {max_rank} is supported")
-    if shape and min(shape) < 1:
+    if shape and min(shape) < (0 if may_be_empty else 1):
         raise Unsupported(f"tensor '{tensor.name}' has the empty or dynamic shape {shape}")

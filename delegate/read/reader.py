@@ -9,6 +9,7 @@ import math
 import os
 import struct
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
@@ -176,13 +177,15 @@ class _Reader:
         self._place.set(where)
         table = entry(tflite.SubGraph, self._content, position)
         name = safe_name(table.Name())
-        tensors = tuple(self._tensors(where, table))
+        tensors = list(self._tensors(where, table))
         operators = tuple(self._operators(where, table, len(tensors)))
         self._place.set("{}: its inputs", where)
         inputs = self._indices(table, fields.SUBGRAPH_INPUTS, len(tensors))
         self._place.set("{}: its outputs", where)
         outputs = self._indices(table, fields.SUBGRAPH_OUTPUTS, len(tensors))
-        return Subgraph(name, tensors, operators, inputs, outputs)
+        for i in {i for i, tensor in enumerate(tensors) if 0 in tensor.shape} - {*inputs, *_computed(operators)}:
+            tensors[i] = _empty_constant(tensors[i])
+        return Subgraph(name, tuple(tensors), operators, inputs, outputs)
 
     def signatures(self, subgraphs: Sequence[Subgraph]) -> frozenset[int]:
         """Check the table of signatures, which LiteRT itself reads: names, subgraphs and tensors.
@@ -306,6 +309,18 @@ class _Reader:
             if not least <= index < tensors:
                 raise ModelError(f"{self._place} name tensor {index}, but there are {tensors} tensors")
         return indices
+
+
+def _computed(operators: Sequence[RawOperator]) -> Iterator[int]:
+    return (tensor for operator in operators for tensor in operator.outputs)
+
+
+def _empty_constant(tensor: TensorInfo) -> TensorInfo:
+    """An empty tensor that nothing computes, as a constant. The file has no values for it, as for a computed one."""
+    kind = _NUMPY_TYPES.get(tensor.dtype)
+    if tensor.constant is not None or tensor.variable or kind is None:
+        return tensor
+    return replace(tensor, constant=np.empty(tensor.shape, kind))
 
 
 def _builtin_code(table: tflite.OperatorCode) -> int:

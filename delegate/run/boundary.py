@@ -275,6 +275,13 @@ class BoundaryTensors:
             if graph.index == 0 and (key in self.uses.cpu_readers or tensor in graph.subgraph.outputs):
                 self.awaited.add(key)
 
+    def has_no_elements(self, graph: NativeGraph, tensor: int) -> None:
+        """Note that an output is empty now: it has no memory, and there is nothing to copy."""
+        key = (graph.index, tensor)
+        self._unreadable.discard(key)
+        self.awaited.discard(key)
+        graph.mark_current(tensor)
+
     def _copy_to_user_array(self, graph: NativeGraph, key: Key) -> bool:
         """Copy an output to the user's array in the CPU's memory. Returns whether it was put into LiteRT's too."""
         binding, tensor = self._bindings[key], key[1]

@@ -10,6 +10,7 @@ from ..claim.claims import Claims
 from ..claim.partition_graph import build_graph
 from ..litert.native import NativeGraph, Partitioned
 from ..plan.binding import Binding
+from ..plan.tensor_uses import Key
 from ..report import PartitionReport
 from ..transform.graph import Graph
 from .boundary import BoundaryTensors
@@ -48,8 +49,8 @@ class Partition:
         self.inputs = tuple(i for i in partitioned.inputs if i >= 0 and claims.tensors[i].constant is None)
         self.inputs = tuple(i for i in self.inputs if not self._is_handle(i))
         self.outputs = tuple(i for i in partitioned.outputs if not self._is_handle(i))
-        self._written = tuple((native.index, tensor) for tensor in self.outputs)
-        """The outputs, as the boundary knows them."""
+        self._written: tuple[Key, ...] = ()
+        """The outputs that have elements, as the boundary knows them."""
         self._check_types()
         self._states = tuple(i for i in self.inputs if claims.tensors[i].variable)
         """Variable tensors, whose values LiteRT may set."""
@@ -104,12 +105,15 @@ class Partition:
         if others or any(self._shape(tensor) != shape for tensor, shape in shapes.items()):
             self._adopt(self._claim_again(shapes), others)
         self._prepared_for = self._model_shapes()
+        self._written = tuple((native.index, tensor) for tensor in self.outputs if 0 not in self._shape(tensor))
         for tensor in self._announced:
             self.input_set(tensor)  # LiteRT may have moved its memory
         for tensor in self.outputs:
             shape = self._output_shape(tensor)
             if native.shape(tensor) != shape or others:
                 native.set_shape(tensor, shape)
+            if 0 in shape:
+                self._boundary.has_no_elements(native, tensor)
 
     def _other_types(self) -> dict[int, str]:
         """The reason for each operator that reads a tensor of the CPU whose type differs from the file's."""
@@ -128,7 +132,8 @@ class Partition:
         If the CPU cannot run them either, raise ModelError and change nothing.
         """
         reasons, cpu = {**claims.unsupported, **others}, None
-        is_empty = bool(self.outputs) and all(0 in claims.tensors[tensor].shape for tensor in self.outputs)
+        all_empty = bool(self.outputs) and all(0 in claims.tensors[tensor].shape for tensor in self.outputs)
+        is_empty = bool(reasons) and all_empty
         if reasons and not is_empty:
             if self._states or self._variables:
                 raise ModelError(

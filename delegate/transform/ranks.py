@@ -66,7 +66,7 @@ def _nodes(graph: Graph, node: Node, steps: Sequence[Collapsed]) -> list[Node]:
         nodes.append(replace(node, operation=step.operation, inputs=inputs, outputs=made, epilogue=epilogue))
         current = made
     for old, new in zip(node.outputs, current, strict=True):
-        if old != new:
+        if old != new and 0 not in graph.tensors[old].shape:
             nodes.append(_reshape(node, new, old, graph.tensors[old].shape))
     return nodes
 

@@ -420,6 +420,26 @@ def test_an_empty_tensor(gpu: Device) -> None:
 
 
 @on_both
+def test_a_part_that_is_empty_for_some_shapes(gpu: Device) -> None:
+    """The model returns it, and the GPU computes the other part."""
+    tensors = [X, T("e", SHAPE), T("sizes", (2,), [2, -1], "int32"), T("axis", (), 1, "int32"), T("a", (1, 2, 5, 3)),
+               T("rest", (1, 2, 5, 3)), T("y", (1, 2, 5, 3))]  # fmt: skip
+    split = schema.SplitVOptionsT()
+    split.numSplits = 2
+    operators = [Op("EXP", [0], [1]), Op("SPLIT_V", [1, 2, 3], [4, 5], split), Op("NEG", [4], [6])]
+    model = build(G(tensors, operators, [0], [6, 5]))
+    interpreter, cpu = check(gpu, model, frames(SHAPE), [0, 1, 2]), on_cpu(model)
+    for height in (2, 5, 2):
+        shape = (1, height, 5, 3)
+        for each in (interpreter, cpu):
+            each.resize_tensor_input(0, shape)
+            each.allocate_tensors()
+        assert {op.runs_on for op in interpreter.delegated_ops()} == {"gpu"}
+        for inputs in frames(shape):
+            same(run(interpreter, inputs), run(cpu, inputs))
+
+
+@on_both
 def test_signatures_of_several_inputs_and_outputs(gpu: Device) -> None:
     """Each signature has a subgraph of its own, with a CPU operator in the middle of one."""
     one = G(

@@ -59,6 +59,8 @@ def _cuts() -> Iterable[ModelCase]:
         yield ModelCase("SPLIT", f"{FIVE} {axis}", inputs, table, 2, exact=True)
     inputs = (values(*FIVE), ints(1, -1, 2), Const(np.array(4, np.int32)))
     yield ModelCase("SPLIT_V", f"{FIVE} 4", inputs, options("SplitV", numSplits=3), 3, exact=True)
+    inputs = (values(*FIVE), ints(0, 1, 2), Const(np.array(1, np.int32)))
+    yield ModelCase("SPLIT_V", f"{FIVE} empty", inputs, options("SplitV", numSplits=3), 3, exact=True, halves=False)
     for axis, count in ((1, 3), (4, 5)):
         yield ModelCase("UNPACK", f"{FIVE} {axis}", (values(*FIVE),), options("Unpack", num=count, axis=axis), count,
                         exact=True)  # fmt: skip

@@ -79,10 +79,11 @@ def cutting() -> Iterable[ModelCase]:
                 inputs = (Const(np.array(axis - (parts == 1) * len(shape), np.int32)), values(*shape))
                 yield ModelCase("SPLIT", f"{shape} {axis} {parts}", inputs, table, parts, exact=True)
             if size > 2:
-                for sizes in ([1, size - 1], [size - 2, -1, 1]):
-                    table = options("SplitV", numSplits=len(sizes))
+                for sizes in ([1, size - 1], [size - 2, -1, 1], [0, 2, 0, -1]):
+                    table, label = options("SplitV", numSplits=len(sizes)), f"{shape} {axis} {sizes}"
                     inputs = (values(*shape), ints(*sizes), Const(np.array(axis, np.int32)))
-                    yield ModelCase("SPLIT_V", f"{shape} {axis} {sizes}", inputs, table, len(sizes), exact=True)
+                    halves = 0 not in sizes  # of an empty part nothing is computed
+                    yield ModelCase("SPLIT_V", label, inputs, table, len(sizes), exact=True, halves=halves)
             if len(shape) > 1:
                 for sign in (axis, axis - len(shape)):
                     table = options("Unpack", num=size, axis=sign)

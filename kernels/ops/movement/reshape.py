@@ -1,14 +1,18 @@
-"""RESHAPE, SQUEEZE and EXPAND_DIMS: the same values in the same order, in another shape."""
+"""RESHAPE, SQUEEZE and EXPAND_DIMS: the same values in the same order, in another shape.
+
+Complex numbers may be reshaped if the last dimension stays: its slices hold all real parts, then all imaginary ones.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
 from ...operation import Fusion, Launch, Lowering, Operation, Parsed, TfliteNode, TfliteOp, Unsupported
-from ...tensor import LARGEST_RANK, TensorId
-from ..arguments import axis_of, constant, require_values
+from ...tensor import LARGEST_RANK, TensorId, TensorInfo
+from ..arguments import axis_of, constant, require_type, require_values
 
 
 @dataclass(frozen=True)
@@ -34,15 +38,34 @@ class Reshape(Operation):
 
 
 def _parse_reshape(node: TfliteNode) -> Parsed:
-    require_values(node.inputs[:1], node.outputs)
-    destination = node.inputs[1] if len(node.inputs) > 1 else None
-    if destination is not None and destination.constant is not None:
-        return Parsed(Reshape(tuple(int(n) for n in destination.constant.reshape(-1))))
-    if destination is not None:
-        raise Unsupported(f"tensor '{destination.name}', its shape, is known only while the model runs")
-    if destination is None and node.options is not None and node.options.NewShapeLength():
-        return Parsed(Reshape(tuple(int(n) for n in node.options.NewShapeAsNumpy())))
-    return Parsed(Reshape(node.outputs[0].shape))
+    return _parsed(node, lambda _: Reshape(_destination(node)))
+
+
+def _destination(node: TfliteNode) -> tuple[int, ...]:
+    given = node.inputs[1] if len(node.inputs) > 1 else None
+    if given is not None and given.constant is None:
+        raise Unsupported(f"tensor '{given.name}', its shape, is known only while the model runs")
+    if given is not None and given.constant is not None:
+        return tuple(int(n) for n in given.constant.reshape(-1))
+    if node.options is not None and node.options.NewShapeLength():
+        return tuple(int(n) for n in node.options.NewShapeAsNumpy())
+    return node.outputs[0].shape
+
+
+def _parsed(node: TfliteNode, make: Callable[[TensorInfo], Operation]) -> Parsed:
+    """The operation that ``make`` makes for the input. Raises Unsupported if it cannot move the input's values."""
+    source = node.inputs[0]
+    is_complex = source is not None and source.dtype == "complex64"
+    if is_complex:
+        require_type({"complex64"}, *node.outputs)
+    else:
+        require_values([source], node.outputs)
+    if source is None:
+        raise Unsupported("it needs an input")
+    operation = make(source)
+    if is_complex and operation.output_shapes([source.shape])[0][-1:] != source.shape[-1:]:
+        raise Unsupported(f"tensor '{source.name}' is complex64, of which the GPU cannot change the last dimension")
+    return Parsed(operation)
 
 
 @dataclass(frozen=True)
@@ -88,20 +111,13 @@ def launch_reshape(lowering: Lowering, source: TensorId, destination: TensorId) 
 
 
 def _parse_squeeze(node: TfliteNode) -> Parsed:
-    require_values(node.inputs[:1], node.outputs)
-    if node.inputs[0] is None:
-        raise Unsupported("it needs an input")
-    rank = len(node.inputs[0].shape)
     given = node.options.SqueezeDimsAsNumpy().tolist() if node.options and node.options.SqueezeDimsLength() else []
-    return Parsed(Squeeze(tuple(sorted({axis_of(axis, rank) for axis in given}))))
+    return _parsed(node, lambda source: Squeeze(tuple(sorted({axis_of(axis, len(source.shape)) for axis in given}))))
 
 
 def _parse_expand(node: TfliteNode) -> Parsed:
-    require_values(node.inputs[:1], node.outputs)
-    if node.inputs[0] is None:
-        raise Unsupported("it needs an input")
-    places = len(node.inputs[0].shape) + 1
-    return Parsed(ExpandDimensions(axis_of(constant(node.inputs[1], "axis").reshape(-1)[0], places)))
+    axis = constant(node.inputs[1], "axis").reshape(-1)[0]
+    return _parsed(node, lambda source: ExpandDimensions(axis_of(axis, len(source.shape) + 1)))
 
 
 TFLITE = (

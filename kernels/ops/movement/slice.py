@@ -73,7 +73,10 @@ class Slice(Rearrangement):
 
 @dataclass(frozen=True)
 class Split(Operation):
-    """Parts of ``sizes`` along ``axis`` of ``rank`` dimensions; ``drop``: the axis is left out (UNPACK)."""
+    """Parts of ``sizes`` along ``axis`` of ``rank`` dimensions; ``drop``: the axis is left out (UNPACK).
+
+    A part may be empty. It has no memory, and no operator on the GPU reads it.
+    """
 
     sizes: tuple[int, ...]
     axis: int
@@ -82,18 +85,19 @@ class Split(Operation):
 
     def output_shapes(self, shapes: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
         axis, shape = self.axis, shapes[0]
-        if sum(self.sizes) != shape[axis] or min(self.sizes) < 1:
+        if sum(self.sizes) != shape[axis] or min(self.sizes) < 0:
             raise ValueError(f"parts of {self.sizes} do not make up axis {axis} of {shape}")
         middles = [() if self.drop else (size,) for size in self.sizes]
         return [(*shape[:axis], *middle, *shape[axis + 1 :]) for middle in middles]
 
     def lower(self, lowering: Lowering) -> list[Launch]:
-        """One dispatch per output."""
+        """One dispatch per output that has values."""
         source = lowering.inputs[0]
         shape = list(ranked(lowering.shape(source), self.rank))
         strides = strides_of(shape)
         launches, start = [], 0
-        for size, destination in zip(self.sizes, lowering.outputs, strict=True):
+        parts = zip(self.sizes, lowering.outputs, strict=True)
+        for size, destination in ((size, destination) for size, destination in parts if size):
             digits = [(size if i == self.axis else n, strides[i]) for i, n in enumerate(shape)]
             launches.append(launch_strided_copy(lowering, source, destination, digits, start * strides[self.axis]))
             start += size
@@ -243,9 +247,19 @@ def _parse_split_v(node: TfliteNode) -> Parsed:
     if source is None or len(sizes) != len(node.outputs) or sizes.count(-1) > 1:
         raise Unsupported(f"sizes {sizes} do not fit the {len(node.outputs)} outputs")
     axis = axis_of(int(constant(node.inputs[2], "axis").reshape(-1)[0]), len(source.shape))
-    rest = source.shape[axis] - sum(n for n in sizes if n != -1)
-    sizes = [rest if n == -1 else n for n in sizes]
-    return Parsed(Split(tuple(sizes), axis, len(source.shape)))
+    return Parsed(Split(_part_sizes(sizes, source.shape[axis]), axis, len(source.shape)))
+
+
+def _part_sizes(sizes: Sequence[int], total: int) -> tuple[int, ...]:
+    """The sizes of the parts of ``total`` values, of which one may be -1: it takes the rest."""
+    rest = total - sum(n for n in sizes if n != -1)
+    return tuple(rest if n == -1 else n for n in sizes)
+
+
+def _fold_split_v(_: Any, inputs: list[np.ndarray]) -> list[np.ndarray]:
+    axis = int(inputs[2].reshape(-1)[0])
+    sizes = _part_sizes(inputs[1].reshape(-1).tolist(), inputs[0].shape[axis])
+    return np.split(inputs[0], np.cumsum(sizes[:-1]), axis)
 
 
 def _parse_unpack(node: TfliteNode) -> Parsed:
@@ -269,7 +283,10 @@ TFLITE = (
         "SPLIT", _parse_split, max_version=5, inputs=2, max_rank=LARGEST_RANK, moves_values=True,
         fold=lambda options, inputs: np.split(inputs[1], options.NumSplits(), int(inputs[0].reshape(-1)[0])),
     ),
-    TfliteOp("SPLIT_V", _parse_split_v, max_version=3, inputs=3, max_rank=LARGEST_RANK, moves_values=True),
+    TfliteOp(
+        "SPLIT_V", _parse_split_v, max_version=3, inputs=3, max_rank=LARGEST_RANK, moves_values=True,
+        fold=_fold_split_v,
+    ),
     TfliteOp(
         "UNPACK", _parse_unpack, max_version=6, max_rank=LARGEST_RANK, moves_values=True,
         fold=lambda options, inputs: list(np.moveaxis(inputs[0], options.Axis(), 0)),

@@ -74,6 +74,8 @@ CASES: list[tuple[str, list[Any], Any, str]] = [
     ("RANGE", [np.float32(0), np.float32(1), np.float32(0.3)], options("Range"), "float32"),
     ("SPLIT", [scalar(0), S], options("Split", numSplits=2), "int32"),
     ("UNPACK", [S], options("Unpack", num=4, axis=0), "int32"),
+    ("SPLIT_V", [S, whole(3, 0, 1), scalar(0)], options("SplitV", numSplits=3), "int32"),
+    ("SPLIT_V", [S, whole(2, -1, 2), scalar(0)], options("SplitV", numSplits=3), "int32"),
 ]  # fmt: skip
 
 
@@ -94,7 +96,7 @@ def model_of(name: str, inputs: list[Any], table: Any, dtype: str) -> tuple[byte
             array = np.asarray(given)
             numbers.append(len(tensors))
             tensors.append(T(f"constant {len(tensors)}", array.shape, array, str(array.dtype)))
-    outputs = list(range(len(tensors), len(tensors) + {"SPLIT": 2, "UNPACK": 4}.get(name, 1)))
+    outputs = list(range(len(tensors), len(tensors) + {"SPLIT": 2, "UNPACK": 4, "SPLIT_V": 3}.get(name, 1)))
     tensors += [T(f"y{i}", (), dtype=dtype) for i in outputs]
     operators.append(Op(name, numbers, outputs, table, 2 if name == "BROADCAST_TO" else 1))
     return build(G(tensors, operators, [0], outputs)), outputs

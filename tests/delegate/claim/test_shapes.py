@@ -302,7 +302,38 @@ def places_of_positive_values() -> bytes:
     return build(G(tensors, operators, [0], [9]))
 
 
+def spectra_of_frames() -> bytes:
+    """Absolute frequencies of frames of 8 values, as tf.signal.stft makes it for an unknown number of signals: the
+    dimensions after the time are an empty part of SHAPE, and the time is reshaped to a scalar by an empty shape.
+    """
+    i32, i64 = {"dtype": "int32"}, {"dtype": "complex64"}
+    tensors = [
+        T("x", (1, 16)), T("n", ()), T("shape", (2,), **i32), T("sizes", (3,), [1, 1, 0], "int32"),
+        T("zero", (), 0, "int32"), T("batch", (1,), **i32), T("time", (1,), **i32), T("after", (0,), **i32),
+        T("scalar", (0,), [], "int32"), T("t", (), **i32), T("8", (), 8, "int32"), T("count", (), **i32),
+        T("both", (2,), **i32), T("frames", (3,), **i32), T("f", (1, 2, 8)), T("2", (), 2, "int32"),
+        T("rows", (1, 2, 1, 8)), T("length", (2,), [1, 8], "int32"), T("s", (1, 2, 1, 5), **i64),
+        T("q", (1, 2, 5), **i64), T("y", (1, 2, 5)),
+    ]  # fmt: skip
+    operators = [
+        Op("NEG", [0], [1]),
+        Op("SHAPE", [1], [2], options("Shape", outType=2)),
+        Op("SPLIT_V", [2, 3, 4], [5, 6, 7], options("SplitV", numSplits=3)),
+        Op("RESHAPE", [6, 8], [9], options("Reshape")),
+        Op("FLOOR_DIV", [9, 10], [11], options("FloorDiv")),
+        Op("PACK", [11, 10], [12], options("Pack", valuesCount=2)),
+        Op("CONCATENATION", [7, 5, 12], [13], options("Concatenation")),
+        Op("RESHAPE", [1, 13], [14], options("Reshape")),
+        Op("EXPAND_DIMS", [14, 15], [16], options("ExpandDims")),
+        Op("RFFT2D", [16, 17], [18], options("Rfft2d")),
+        Op("SQUEEZE", [18], [19], options("Squeeze", squeezeDims=[2])),
+        Op("COMPLEX_ABS", [19], [20]),
+    ]
+    return build(G(tensors, operators, [0], [20]))
+
+
 MODELS: dict[str, tuple[bytes, Sequence[Shape]]] = {
+    "empty parts of SHAPE": (spectra_of_frames(), [(1, 16), (3, 32), (2, 8)]),
     "SHAPE": (scaled_by_shape(), [(1, 4, 6, 3), (3, 2, 2, 1), (1, 4, 6, 3)]),
     "places": (places_of_positive_values(), [(1, 4, 5, 3), (2, 3, 4, 5), (1, 2, 1, 3)]),
     "unknown rank": (convolution(), [(1, 4, 5, 3), (2, 3, 3, 3), (1, 4, 5, 3)]),
@@ -476,7 +507,10 @@ def test_the_cpu_does_not_reach_what_is_bound(context: fb.GlContext) -> None:
     np.testing.assert_allclose(on(interpreter, np.zeros(DEEP, np.float32)), np.ones(DEEP), atol=1e-6)
 
 
-def test_nothing_of_shapes_that_are_computed_stays_on_the_cpu() -> None:
-    interpreter = applied(scaled_by_shape())
+@pytest.mark.parametrize(
+    "model, shape", [(scaled_by_shape(), (1, 4 * 8 * 3)), (spectra_of_frames(), (1, 2, 5))], ids=["scaled", "empty"]
+)
+def test_nothing_of_shapes_that_are_computed_stays_on_the_cpu(model: bytes, shape: Shape) -> None:
+    interpreter = applied(model)
     assert {op.runs_on for op in interpreter.delegated_ops()} == {"gpu"}
-    assert [shape_of(detail) for detail in interpreter.get_output_details()] == [(1, 4 * 8 * 3)]
+    assert [shape_of(detail) for detail in interpreter.get_output_details()] == [shape]
