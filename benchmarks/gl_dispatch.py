@@ -11,7 +11,6 @@ their local memory.
 from __future__ import annotations
 
 import ctypes
-import json
 import statistics
 import time
 from collections.abc import Callable, Sequence
@@ -19,6 +18,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from samples import Series, measured, write
 
 import framebind as fb
 from framebind.interop.gl.buffer import GlBuffer
@@ -86,8 +86,8 @@ class Chains:
         }
         return self._build(f"step {number}", STEP.format(**words))
 
-    def measure(self, step: Callable[[int], Sequence[Call]]) -> tuple[float, float]:
-        """Microseconds per step on the GPU and on the CPU."""
+    def measure(self, step: Callable[[int], Sequence[Call]]) -> tuple[list[float], list[float]]:
+        """Microseconds per step of each chain on the GPU and on the CPU."""
         calls = [(self.gl.prebound(name), arguments) for i in range(self.steps) for name, arguments in step(i)]
         gpu, cpu = list[float](), list[float]()
         for _ in range(self.runs + WARM_UP):
@@ -101,7 +101,7 @@ class Chains:
             self.gl.glFinish()
             gpu.append((self._time(1) - self._time(0)) / 1e3 / self.steps)
             cpu.append(submitted * 1e6 / self.steps)
-        return statistics.median(gpu[WARM_UP:]), statistics.median(cpu[WARM_UP:])
+        return gpu[WARM_UP:], cpu[WARM_UP:]
 
     def _begin(self) -> None:
         """Bind the program and the buffers with which every chain begins, and start the clock."""
@@ -133,9 +133,9 @@ class Chains:
             self.turns = max(int(self.turns * 3e-3 / taken), 1)
         return taken * 1e3
 
-    def waits(self) -> dict[str, float]:
-        """Microseconds of a frame of one dispatch, or none, and a wait for it."""
-        gl, found = self.gl, dict[str, float]()
+    def waits(self) -> dict[str, list[float]]:
+        """Microseconds of each frame of one dispatch, or none, and a wait for it."""
+        gl, found = self.gl, dict[str, list[float]]()
 
         def fence() -> None:
             sync = gl.glFenceSync(GL.SYNC_GPU_COMMANDS_COMPLETE, 0)
@@ -151,8 +151,8 @@ class Chains:
                     for _ in range(dispatches):
                         gl.glDispatchCompute(1, 1, 1)
                     wait()
-                    taken.append(time.perf_counter() - began)
-                found[f"{what} and a {name}"] = statistics.median(taken) * 1e6
+                    taken.append((time.perf_counter() - began) * 1e6)
+                found[f"{what} and a {name}"] = taken
         return found
 
 
@@ -238,25 +238,24 @@ def main(
     runs: Annotated[int, typer.Option(help="Chains that are timed.")] = 30,
     out: Annotated[Path | None, typer.Option("--json", help="Where to write the figures.")] = None,
 ) -> None:
-    rows: list[list[Any]] = []
+    series: list[Series] = []
     with fb.GlContext.headless() as context:
         made = Chains(steps, runs)
         print(f"{context.renderer}, {context.gl.version}; the GPU is kept busy for {made.calibrate():.1f} ms first")
         print(f"{'':48} gpu us  cpu us")
         for name, step in chains(made).items():
-            rows.append([name, *(round(figure, 2) for figure in made.measure(step))])
-            print("{:48} {:6.2f} {:7.2f}".format(*rows[-1]), flush=True)
+            gpu, cpu = made.measure(step)
+            series += [Series({"step": name, "on": on}, times) for on, times in (("GPU", gpu), ("CPU", cpu))]
+            print(f"{name:48} {statistics.median(gpu):6.2f} {statistics.median(cpu):7.2f}", flush=True)
         for name, taken in made.waits().items():
-            rows.append([name, None, round(taken, 2)])
-            print(f"{name:48} {'':6} {taken:7.2f}")
+            series.append(Series({"step": name, "on": "CPU"}, taken))
+            print(f"{name:48} {'':6} {statistics.median(taken):7.2f}")
         for kilobytes in () if context.software else (0, 4, 8, 12, 16, 24, 32, 47):
-            rows.append([f"groups per unit with {kilobytes} KiB", resident_groups(kilobytes, 128), None])
-            print("{:48} {:6}".format(*rows[-1]))
+            print(f"{f'groups per unit with {kilobytes} KiB':48} {resident_groups(kilobytes, 128):6}")
         if errors := context.gl.clear_errors():
             raise SystemExit(f"GL errors: {errors}")
     if out is not None:
-        figures = {"machine": context.renderer, "driver": context.gl.version, "columns": ["step", "GPU us", "CPU us"]}
-        out.write_text(json.dumps(figures | {"rows": rows}, indent=1), encoding="utf-8")
+        write(out, measured("gl_dispatch", [(context.renderer, context.gl.version)], "us per step", series))
 
 
 if __name__ == "__main__":

@@ -23,7 +23,6 @@ from __future__ import annotations
 import argparse
 import ctypes
 import itertools
-import json
 import math
 import statistics
 import sys
@@ -31,10 +30,11 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from ai_edge_litert import interpreter as litert
+from samples import Label, Series, measured, write
 
 import framebind as fb
 from framebind.delegate.litert import abi
@@ -65,19 +65,32 @@ def main() -> None:
     given = parser.parse_args()
     print(f"Host time in us, {given.precision}, medians of {given.runs}")
     print(f"{'model':24}{'':5}" + "".join(f"{name:>11}" for name in COLUMNS) + "  calls Python")
-    rows: list[dict[str, Any]] = []
+    series, devices = list[Series](), list[tuple[str, str]]()
     for backend, name in itertools.product(given.backend.split(","), given.models):
         with nullcontext() if backend == "null" else BY_NAME[backend].new_context():
-            row = measured(find_model(name), backend, given.precision, given.runs)
-        rows.append(row)
-        figures = "".join(f"{row.get(column, math.nan):11.2f}" for column in COLUMNS)
-        print(f"{row['model']:24}{backend:5}{figures}  {row['calls']:5} {row['Python']:6}", flush=True)
+            row = times_of(find_model(name), backend, given.precision, given.runs)
+        labels: dict[str, Label] = {"model": Path(name).stem, "on": f"{backend} {given.precision}"}
+        series += [Series({**labels, "figure": part}, times) for part, times in row.times.items()]
+        devices += [row.device] if backend != "null" else []
+        medians = {part: statistics.median(times) for part, times in row.times.items()}
+        medians["beside"] = medians["frame"] - medians["stream"]
+        figures = "".join(f"{medians.get(column, math.nan):11.2f}" for column in COLUMNS)
+        print(f"{labels['model']:24}{backend:5}{figures}  {row.calls:5} {row.functions:6}", flush=True)
     if given.json is not None:
-        given.json.write_text(json.dumps(rows, indent=1))
+        write(given.json, measured("host", devices, "us", series))
 
 
-def measured(path: Path, backend: str, precision: str, runs: int) -> dict[str, Any]:
-    """A row of figures."""
+class Row(NamedTuple):
+    """The microseconds of each part, the numbers of calls, and the device with its driver."""
+
+    times: dict[str, list[float]]
+    calls: int
+    functions: int
+    device: tuple[str, str]
+
+
+def times_of(path: Path, backend: str, precision: str, runs: int) -> Row:
+    """A row of all samples."""
     interpreter, delegate, ring, bind = bound(path, backend, precision)
     commands = [program.record() for program in delegate.engine.programs]
     calls = [call for each in commands for call in getattr(each, "_calls", ())]
@@ -104,13 +117,12 @@ def measured(path: Path, backend: str, precision: str, runs: int) -> dict[str, A
     }  # fmt: skip
     if calls:
         parts |= {"API": lambda: issue(calls), "ctypes": lambda: issue(null)}
-    row: dict[str, Any] = {"model": path.stem, "backend": backend, "precision": precision}
-    row |= {name: microseconds(work, wait, runs) for name, work in parts.items()}
-    row["wait"] = waited(delegate, runs)
-    row |= {name: microseconds(work, lambda: None, runs) for name, work in litert_alone(path).items()}
-    row["stream"] = streamed(submit, wait, runs)
-    row["beside"] = row["frame"] - row["stream"]
-    row["calls"], row["Python"] = len(calls), functions_called(frame)
+    times = {name: microseconds(work, wait, runs) for name, work in parts.items()}
+    times["wait"] = waited(delegate, runs)
+    times |= {name: microseconds(work, lambda: None, runs) for name, work in litert_alone(path).items()}
+    times["stream"] = [streamed(submit, wait, runs)]
+    known = delegate.statistics()
+    row = Row(times, len(calls), functions_called(frame), (known.device, known.driver))
     delegate.close()
     return row
 
@@ -149,8 +161,8 @@ def bound(path: Path, backend: str, precision: str) -> tuple[Any, fb.GpuDelegate
     return interpreter, delegate, ring, bind
 
 
-def microseconds(work: Work, wait: Work, runs: int) -> float:
-    """The median time of a function, with ``wait`` before each call."""
+def microseconds(work: Work, wait: Work, runs: int) -> list[float]:
+    """The times of a function, with ``wait`` before each call."""
     clock, times = time.perf_counter_ns, list[int]()
     for _ in range(runs + WARM_UP):
         wait()
@@ -158,7 +170,7 @@ def microseconds(work: Work, wait: Work, runs: int) -> float:
         work()
         times.append(clock() - started)
     wait()
-    return statistics.median(times[WARM_UP:]) / 1e3
+    return [time / 1e3 for time in times[WARM_UP:]]
 
 
 def streamed(submit: Work, wait: Work, runs: int) -> float:
@@ -171,8 +183,8 @@ def streamed(submit: Work, wait: Work, runs: int) -> float:
     return (time.perf_counter_ns() - started) / runs / 1e3
 
 
-def waited(delegate: fb.GpuDelegate, runs: int) -> float:
-    """The median time to wait for a fence that the GPU has passed."""
+def waited(delegate: fb.GpuDelegate, runs: int) -> list[float]:
+    """The times to wait for a fence that the GPU has passed."""
     clock, times = time.perf_counter_ns, list[int]()
     for _ in range(runs):
         fence = delegate.fence()
@@ -181,7 +193,7 @@ def waited(delegate: fb.GpuDelegate, runs: int) -> float:
         started = clock()
         fence.wait()
         times.append(clock() - started)
-    return statistics.median(times) / 1e3
+    return [time / 1e3 for time in times]
 
 
 def issue(calls: list[Any]) -> None:

@@ -96,6 +96,12 @@ def bind(path: Path, storage: str, device: Device, backend: Backend) -> BoundMod
 
 def milliseconds(device: Device, run: Callable[[], None], runs: int) -> tuple[float, float, float]:
     """Median time of ``runs`` with a wait after each; time per run if back to back; median of the CPU's part."""
+    whole, stream, submit = timed(device, run, runs)
+    return statistics.median(whole), stream[0], statistics.median(submit)
+
+
+def timed(device: Device, run: Callable[[], None], runs: int) -> tuple[list[float], list[float], list[float]]:
+    """The milliseconds of which those are medians; that of runs back to back is one."""
     until = time.perf_counter() + WARM_UP
     while time.perf_counter() < until:
         run()
@@ -105,15 +111,14 @@ def milliseconds(device: Device, run: Callable[[], None], runs: int) -> tuple[fl
     for _ in range(runs):
         start = time.perf_counter()
         run()
-        submit.append(time.perf_counter() - start)
+        submit.append(1e3 * (time.perf_counter() - start))
         device.fence().wait()
-        whole.append(time.perf_counter() - start)
+        whole.append(1e3 * (time.perf_counter() - start))
     start = time.perf_counter()
     for _ in range(runs):
         run()
     device.finish()
-    stream = (time.perf_counter() - start) / runs
-    return 1e3 * statistics.median(whole), 1e3 * stream, 1e3 * statistics.median(submit)
+    return whole, [1e3 * (time.perf_counter() - start) / runs], submit
 
 
 def record(device: Device, program: Program, way: Way) -> CommandList:

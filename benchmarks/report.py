@@ -5,6 +5,7 @@ python benchmarks/report.py                              write the pages
 python benchmarks/report.py add FILE... --commit HASH    keep measurements of one kind, and write the pages
 
 A FILE is what `benchmarks/frames.sh --json` printed, or what another script of this folder wrote with `--json FILE`.
+A kind that no page here shows gets a folder of its own in benchmarks/results, for a page that is written by hand.
 Files in benchmarks/results have every sample (see samples.py). Those in results/medians are older: tables of medians
 without samples, which a page shows, and says so, until they are measured again. results/counts has tables of counts.
 """
@@ -354,7 +355,10 @@ def quoting_pages(found: Iterable[Shown]) -> dict[Path, str]:
 def keep(measurement: Measured, folder: Path = RESULTS) -> Path:
     """Write the measurement's file. Older ones of its kind and machine stay; pages show the newest."""
     machine = re.sub(r"\W+", "-", measurement.machine.lower()).strip("-")[:32]
-    path = folder / f"{measurement.kind}-{machine}-{measurement.date}.json"
+    pages = {*SECTIONS, BATCH, PEERS, BATCH_PEERS}
+    place = folder if measurement.kind in pages else folder / measurement.kind  # for a page that is written by hand
+    place.mkdir(exist_ok=True)
+    path = place / f"{measurement.kind}-{machine}-{measurement.date}.json"
     samples.write(path, measurement)
     return path
 

@@ -65,7 +65,8 @@ def command_line(arguments: Sequence[str]) -> str:
     if "--json" in words:
         place = words.index("--json")
         del words[place : place + 2]
-    return shlex.join([f"benchmarks/{Path(arguments[0]).name}", *words])
+    script = Path(arguments[0]).resolve()
+    return shlex.join([script.relative_to(Path(__file__).resolve().parents[1]).as_posix(), *words])
 
 
 def machine_and_driver(devices: Iterable[tuple[str, str]]) -> tuple[str, str]:

@@ -24,7 +24,8 @@ import typer
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from one_dispatch import bind, milliseconds, record
+from one_dispatch import bind, record, timed
+from samples import Label, Series, measured, write
 
 from framebind.delegate.transform.graph import Graph
 from framebind.delegate.transform.pipeline import Pass, Rewrite
@@ -61,12 +62,12 @@ def passes_without(dropped: tuple[Rewrite, ...]) -> Iterator[None]:
         compiler.transform = whole
 
 
-def measure(device: Device, backend: Backend, path: Path, runs: int) -> dict[str, object]:
-    """Figures of a model as it is compiled now."""
+def measure(device: Device, backend: Backend, path: Path, runs: int) -> tuple[int, dict[str, list[float]]]:
+    """The number of a model's steps as it is compiled now, and microseconds by figure or kernel."""
     model = bind(path, "f16", device, backend)
     model.frame()
     program = model.program
-    frame, stream, submit = (1e3 * each for each in milliseconds(device, model.frame, runs))
+    whole = [[1e3 * each for each in times] for times in timed(device, model.frame, runs)]
     commands = record(device, program, "separate")
     kernels: dict[str, list[float]] = defaultdict(list)
     for _ in range(20):
@@ -78,8 +79,7 @@ def measure(device: Device, backend: Backend, path: Path, runs: int) -> dict[str
     commands.release()
     steps = len(program.steps)
     model.delegate.close()
-    by_kernel = {name: round(float(np.median(each)), 1) for name, each in sorted(kernels.items())}
-    return {"steps": steps, "frame": frame, "stream": stream, "submit": submit, "kernels": by_kernel}
+    return steps, {**dict(zip(("frame", "stream", "submit"), whole, strict=True)), **dict(sorted(kernels.items()))}
 
 
 def main(
@@ -89,20 +89,22 @@ def main(
     runs: Annotated[int, typer.Option(help="Frames that are timed.")] = 300,
     output: Annotated[Path | None, typer.Option("--json", help="A file for the results.")] = None,
 ) -> None:
-    rows: list[dict[str, object]] = []
+    series, devices = list[Series](), list[tuple[str, str]]()
     for api in backend.split(","):
         with BY_NAME[api].new_context():  # pyright: ignore[reportArgumentType]
             device = open_device(api)  # pyright: ignore[reportArgumentType]
             for path in map(find_model, models or QUANTIZED):
                 for way in ways.split(","):
                     with passes_without(WAYS[way]):
-                        found = measure(device, api, path, runs)  # pyright: ignore[reportArgumentType]
-                    rows.append({"model": path.stem, "api": api, "way": way, **found})
-                    print(json.dumps(rows[-1]), flush=True)
-            machine = {"machine": device.traits.name, "driver": device.traits.driver}
+                        steps, found = measure(device, api, path, runs)  # pyright: ignore[reportArgumentType]
+                    labels: dict[str, Label] = {"model": path.stem, "on": api, "way": way, "steps": steps}
+                    series += [Series({**labels, "figure": figure}, times) for figure, times in found.items()]
+                    medians = {figure: round(float(np.median(times)), 1) for figure, times in found.items()}
+                    print(json.dumps({**labels, **medians}), flush=True)
+            devices.append((device.traits.name, device.traits.driver))
             device.close()
         if output is not None:
-            output.write_text(json.dumps({**machine, "runs": runs, "rows": rows}, indent=1))
+            write(output, measured("int8", devices, "us", series))
 
 
 if __name__ == "__main__":
