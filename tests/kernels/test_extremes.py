@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
+from dataclasses import asdict
+
 import numpy as np
 import pytest
 
 import framebind as fb
+from framebind.delegate.certify.cases.cover import all_runs
 from framebind.delegate.certify.cases.operator_models import (
     Array,
     Const,
@@ -16,6 +23,7 @@ from framebind.delegate.certify.cases.operator_models import (
     run_model,
     run_on_cpu,
 )
+from framebind.delegate.certify.checks import Subject
 from framebind.interop.device import Device
 from support.model_runs import backend_of
 
@@ -103,3 +111,20 @@ def test_a_vector_without_length_is_normalized_as_in_litert(gpu: Device, value: 
     x[0, 0, 1:3, 2], x[0, 1, 0] = value, value
     (found,), (expected,) = results(gpu, ModelCase("L2_NORMALIZATION", "", (x,), options("L2Norm")))
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-7, equal_nan=True)
+
+
+def test_local_responses_of_one_channel_on_another_compiler() -> None:
+    """Mesa's softpipe lost sums that a loop adds to an element of an array. Its driver is chosen once per process."""
+    names = [
+        str(run)
+        for run in all_runs()
+        if run.case.operator == "LOCAL_RESPONSE_NORMALIZATION" and run.case.inputs[0].shape[-1] == 1
+    ]
+    subjects = "".join(f"{json.dumps(asdict(Subject('operator', name, name.endswith(' halves'))))}\n" for name in names)
+    command = [sys.executable, "-m", "framebind.delegate.certify.worker", "gles"]
+    environment = {**os.environ, "GALLIUM_DRIVER": "softpipe"}
+    done = subprocess.run(command, input=subjects, env=environment, capture_output=True, text=True, timeout=120)
+    device, *outcomes = map(json.loads, done.stdout.splitlines()) if done.stdout else [{"gpu": ""}]
+    if "softpipe" not in device["gpu"]:
+        pytest.skip(f"Mesa's softpipe is not here: {device['gpu'] or done.stderr[-200:]}")
+    assert len(outcomes) == len(names) > 3 and all("passed" in json.dumps(outcome) for outcome in outcomes), outcomes
