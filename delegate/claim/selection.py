@@ -15,6 +15,7 @@ from ..read.model import Subgraph
 from .claims import Claims, unneeded_constants
 from .complex_numbers import shared_with_cpu
 from .payoff import reason_not_to_delegate
+from .pooled_places import divided
 from .variables import apart
 
 
@@ -48,14 +49,14 @@ def select(
 ) -> Selection:
     """Select the largest partitions of a subgraph's supported operators; of two of one size, the earlier one.
 
-    All operators of a variable are selected, or none. With ``least_multiply_adds``, nothing is selected if the CPU is
-    likely to be as fast (payoff.py).
+    All operators of a variable, or of a pooling's indices, are selected, or none. With ``least_multiply_adds``, nothing
+    is selected if the CPU is likely to be as fast (payoff.py).
     """
     left_out: dict[int, str] = {}
     while True:
         selection = _select(graph, claims, options, least_multiply_adds, left_out)
         selected = set(selection.operators)
-        found = apart(claims.variables, selected, graph.subgraph)
+        found = apart(claims.variables, selected, graph.subgraph) | divided(selected, graph.subgraph)
         if not selected & found.keys():
             return selection
         left_out |= found

@@ -217,6 +217,34 @@ def test_a_pooling_is_undone(context: fb.GlContext) -> None:
     np.testing.assert_array_equal(result[result > 0], x[result > 0])
 
 
+@pytest.mark.parametrize("bounds", [(0, 0), (1, 2)])
+def test_a_pooling_and_its_unpooling_run_on_one_side(context: fb.GlContext, bounds: tuple[int, int]) -> None:
+    """XNNPACK's indices are integers' bits, counted by columns: an unpooling on the other side would misread them."""
+    x, given = values(1, 6, 8, 5) + 2, pool_options((2, 2), (2, 2), VALID)
+    tensors = [
+        T("x", x.shape),
+        T("largest", (1, 3, 4, 5)),
+        T("places", (1, 3, 4, 5)),
+        T("undone", x.shape),
+        T("y", x.shape),
+    ]
+    operators = [
+        Op("MaxPoolingWithArgmax2D", [0], [1, 2], given),
+        Op("MaxUnpooling2D", [1, 2], [3], given),
+        Op("ABS", [3], [4]),
+    ]
+    model = build(G(tensors, operators, [0], [4]))
+    first, last = bounds
+    options = fb.GpuDelegateOptions(first_delegate_node_index=first, last_delegate_node_index=last)
+    interpreter, delegate = fb.Interpreter(model_content=model), fb.GpuDelegate(options)
+    interpreter.modify_graph_with_delegate(delegate)
+    (found,), (expected,) = run_model(interpreter, [x]), run_model(litert.Interpreter(model_content=model), [x])
+    np.testing.assert_array_equal(found, expected)
+    pooling, unpooling, _ = interpreter.delegated_ops()
+    assert pooling.runs_on == unpooling.runs_on == "cpu"
+    delegate.close()
+
+
 @pytest.mark.parametrize("name", sorted({case.name for case in CASES}))
 def test_the_attribute_space_is_covered(name: str) -> None:
     assert len([case for case in CASES if case.name == name]) >= 20
