@@ -53,8 +53,8 @@ These rules hold for every operator:
   invokes. After `reset_all_variables()`, `allocate_tensors()` or `set_tensor`, the new values are copied to the GPU;
   `framebind.Interpreter.get_tensor` copies a state back. LiteRT's own Python interpreter does not, and shows NaN.
 - **Variables** that VAR_HANDLE names stay on the GPU if only the first subgraph uses them, all operators that read and
-  assign them run on the GPU, and CALL_ONCE gives them a first value, a float32 constant. CALL_ONCE itself runs on the
-  CPU.
+  assign them run on the GPU, and CALL_ONCE gives them a first value, a constant of float32, or of 8 or
+  16 bits with a scale, which is that of all its values. CALL_ONCE itself runs on the CPU.
 - **WHILE** runs on the GPU with all its steps, if their number follows from constants and shapes, as in the layers
   LSTM, GRU and SimpleRNN of Keras. The steps may have at most 8192 operators together, all from this table.
 

@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ...kernels.tensor import TensorInfo
+from ...kernels.ops.pointwise.quantize import float_view
+from ...kernels.tensor import QUANTIZED_DTYPES, Quantization, TensorInfo
 from ..read.checks import called_subgraphs, callers_of
 from ..read.model import Model, RawOperator, Subgraph
 from ..read.names import printable
@@ -28,12 +29,14 @@ Use = tuple[int, RawOperator]
 class Variable:
     """A variable that can stay on the GPU.
 
-    ``tensor`` is the number of its value, after the main subgraph's own tensors, and ``first`` its value before the
-    first run. ``operators`` read and assign it, in order; ``handles`` make its handles.
+    ``tensor`` is the number of its value, after the main subgraph's own tensors, and ``value`` has the type and the
+    scale. ``first`` is the value before the first run, in float32. ``operators`` read and assign it, in order;
+    ``handles`` make its handles.
     """
 
     name: str
     tensor: int
+    value: TensorInfo
     first: np.ndarray
     operators: tuple[int, ...]
     handles: tuple[int, ...]
@@ -123,15 +126,42 @@ def find_variables(model: Model) -> Variables:
             refused.update(dict.fromkeys((*handles, *operators), f"the CPU keeps variable '{label}': {found}"))
         elif operators:
             number = len(main.tensors) + len(on_gpu)
-            on_gpu.append(Variable(label, number, found, tuple(operators), tuple(handles)))
+            value, first = replace(found, name=label, constant=None, variable=True), float_view(found).constant
+            assert first is not None
+            on_gpu.append(Variable(label, number, value, first, tuple(operators), tuple(handles)))
     return Variables(tuple(on_gpu), refused)
 
 
-def _first_value(model: Model, used: Sequence[Use]) -> np.ndarray | str:
-    """The constant that CALL_ONCE assigns to a variable before it is used, or why there is none."""
+def _type_and_scale(main: Subgraph, used: Sequence[Use]) -> TensorInfo | str:
+    """One of the values that the main subgraph reads and assigns, which all have its type and scale; or why there is
+    none. LiteRT copies stored integers, so that another scale would make other numbers of them.
+    """
+    raws = [raw for number, raw in used if number == 0]
+    values = [main.tensors[raw.outputs[0] if raw.name == "READ_VARIABLE" else raw.inputs[1]] for raw in raws]
+    for value in values:
+        if value.dtype not in ("float32", *QUANTIZED_DTYPES) or float_view(value).dtype != "float32":
+            return (
+                f"its value '{value.name}' is {value.dtype}; it may be float32, and int8, uint8 and int16 with a scale"
+            )
+        if value.dtype != values[0].dtype or _scale(value) != _scale(values[0]):
+            return f"its values '{values[0].name}' and '{value.name}' have different types or scales"
+    return values[0] if values else "the main subgraph has no use for it"
+
+
+def _scale(value: TensorInfo) -> Quantization | None:
+    return None if value.dtype == "float32" else value.quantization
+
+
+def _first_value(model: Model, used: Sequence[Use]) -> TensorInfo | str:
+    """The constant that CALL_ONCE assigns to a variable before it is used, with the type and the scale that the main
+    subgraph gives its values; or why there is none.
+    """
     main = model.subgraphs[0]
+    kind = _type_and_scale(main, used)
+    if isinstance(kind, str):
+        return kind
     once = {number: raw.index for raw in main.operators if raw.name == "CALL_ONCE" for number in called_subgraphs(raw)}
-    value: np.ndarray | None = None
+    value: TensorInfo | None = None
     for number, raw in used:
         graph = model.subgraphs[number]
         if number == 0:
@@ -140,20 +170,20 @@ def _first_value(model: Model, used: Sequence[Use]) -> np.ndarray | str:
         if number not in once or shared or raw.name != "ASSIGN_VARIABLE":
             return f"operator {raw.index} {raw.name} of subgraph '{graph.name}' uses it too"
         tensor = graph.tensors[raw.inputs[1]]
-        if tensor.constant is None or tensor.dtype != "float32" or not tensor.constant.size:
-            return f"its first value '{tensor.name}' is {tensor.dtype}, and no float32 constant"
+        if tensor.constant is None or tensor.dtype != kind.dtype or not tensor.constant.size:
+            return f"its first value '{tensor.name}' is {tensor.dtype}, and no constant of {kind.dtype}"
         if any(user.index < once[number] for place, user in used if place == 0):
             return f"it is used before CALL_ONCE, operator {once[number]}, gives it its first value"
         if value is not None:
             return "it is given a first value twice"
-        value = tensor.constant
+        value = replace(tensor, quantization=_scale(kind))
     return value if value is not None else "no CALL_ONCE gives it a first value"
 
 
 def add_tensors(variables: Variables, parsed: ParsedSubgraph) -> None:
     """Add the tensors that stand for the values of variables to a main subgraph of which nothing is parsed yet."""
     for variable in variables.on_gpu:
-        number = parsed.add(TensorInfo(variable.name, variable.first.shape, "float32", variable=True))
+        number = parsed.add(variable.value)
         assert number == variable.tensor
 
 
@@ -175,7 +205,9 @@ class AccessOrder:
         if raw.name == "READ_VARIABLE":
             reads.extend(raw.outputs)
             return replace(raw, inputs=(tensor, *before))
-        done = self._parsed.add(TensorInfo(f"'{variable.name}' is assigned", (1,), "float32"))
+        done = self._parsed.add(
+            replace(variable.value, name=f"'{variable.name}' is assigned", shape=(1,), variable=False)
+        )
         self._assigned[tensor], self._reads[tensor] = done, []
         return replace(raw, inputs=(tensor, *raw.inputs[1:], *(reads or before)), outputs=(done,))
 

@@ -2,7 +2,7 @@
 
 In the file the first input is a handle, which VAR_HANDLE makes from a name. Here it is a variable tensor, the value
 itself. Further inputs only give the order: a variable is assigned after all reads of its previous value, and read after
-its assignment.
+its assignment. All of them have the variable's type and scale.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ...operation import Launch, Lowering, Operation, Parsed, TfliteNode, TfliteOp, Unsupported
-from ...tensor import LARGEST_RANK, TensorInfo
+from ...tensor import LARGEST_RANK
 from ..arguments import require_float
 
 
@@ -46,21 +46,13 @@ class AssignVariable(Operation):
 
 
 def _parse_read(node: TfliteNode) -> Parsed:
-    _require_value(node.inputs[0])
-    _require_value(node.outputs[0])
+    require_float(node.inputs[0], node.outputs[0])
     return Parsed(ReadVariable(), tuple(range(len(node.inputs))))
 
 
 def _parse_assign(node: TfliteNode) -> Parsed:
-    _require_value(node.inputs[0])
-    _require_value(node.inputs[1])
+    require_float(*node.inputs[:2])
     return Parsed(AssignVariable(), (1, 0, *range(2, len(node.inputs))))
-
-
-def _require_value(tensor: TensorInfo | None) -> None:
-    require_float(tensor)
-    if tensor is not None and tensor.stored_dtype:
-        raise Unsupported(f"tensor '{tensor.name}' is {tensor.stored_dtype}: only float32 variables are on the GPU")
 
 
 def _parse_handle(_: TfliteNode) -> Parsed:
@@ -68,7 +60,7 @@ def _parse_handle(_: TfliteNode) -> Parsed:
 
 
 TFLITE = (
-    TfliteOp("READ_VARIABLE", _parse_read, max_version=1, max_rank=LARGEST_RANK),
-    TfliteOp("ASSIGN_VARIABLE", _parse_assign, max_version=1, inputs=2, max_rank=LARGEST_RANK),
+    TfliteOp("READ_VARIABLE", _parse_read, max_version=1, max_rank=LARGEST_RANK, moves_values=True),
+    TfliteOp("ASSIGN_VARIABLE", _parse_assign, max_version=1, inputs=2, max_rank=LARGEST_RANK, moves_values=True),
     TfliteOp("VAR_HANDLE", _parse_handle, max_version=1, inputs=0),
 )

@@ -15,7 +15,11 @@ from ai_edge_litert import schema_py_generated as schema
 from ai_edge_litert.interpreter import Interpreter as LiteRt
 
 import framebind as fb
+from framebind.delegate.certify.cases.operator_models import CPU_KERNELS
+from framebind.delegate.claim.variables import find_variables
+from framebind.delegate.read.reader import read_model
 from framebind.interop.device import Device
+from support.model_runs import backend_of
 from support.tiny_models import CPU_ONLY, G, Op, T, build
 
 Array = npt.NDArray[Any]
@@ -123,6 +127,47 @@ def test_values_stay_on_the_gpu(gpu: Device, name: str) -> None:
     assert not [reason for _, reason in fb.transfers.by_reason if "state" in reason or "'h'" in reason]
 
 
+def stream(dtype: str) -> bytes:
+    """A streaming model of integers, as a keyword spotter has it: it sees four frames, and the variable is the last
+    three.
+    """
+    stored, zero = {"dtype": dtype, "scales": [0.02], "zero_points": [0 if dtype == "int16" else 7]}, (1, 3, 2, 5)
+    i32 = {"dtype": "int32"}
+    tensors = [
+        T("x", (1, 1, 2, 5), **stored), H, T("old", zero, **stored), T("all", (1, 4, 2, 5), **stored),
+        T("begin", (4,), [0, 1, 0, 0], **i32), T("size", (4,), [1, 3, 2, 5], **i32), T("new", zero, **stored),
+    ]  # fmt: skip
+    operators = [
+        ONCE, HANDLE, Op(READ, [1], [2]), Op("CONCATENATION", [2, 0], [3], options("Concatenation", axis=1)),
+        Op("SLICE", [3, 4, 5], [6]), Op(ASSIGN, [1, 6], []),
+    ]  # fmt: skip
+    given = np.arange(30).reshape(zero) - (0 if dtype == "uint8" else 15)
+    return build(G(tensors, operators, [0], [3]), first(given, dtype))
+
+
+@pytest.mark.parametrize("gpu", ["gl", "cl:pocl"], indirect=True)
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16"])
+def test_values_of_integers_with_a_scale_stay_on_the_gpu(gpu: Device, dtype: str) -> None:
+    """The first value has no scale in the file: the variable's values have it."""
+    content = stream(dtype)
+    interpreter, _ = delegated(content, backend_of(gpu))
+    cpu = LiteRt(model_content=content, experimental_op_resolver_type=CPU_KERNELS)
+    cpu.allocate_tensors()
+    main = [found for found in interpreter.delegated_ops() if found.subgraph == 0 and found.name != "CALL_ONCE"]
+    assert {found.runs_on for found in main} == {"gpu"}
+    generator, kind = np.random.default_rng(0), np.iinfo(dtype)
+    fb.transfers.reset()
+    for _ in range(6):
+        x = generator.integers(max(kind.min, -900), min(kind.max, 900), (1, 1, 2, 5)).astype(dtype)
+        results: list[Array] = []
+        for each in (interpreter, cpu):
+            each.set_tensor(0, x)
+            each.invoke()
+            results.append(each.get_tensor(each.get_output_details()[0]["index"]))
+        np.testing.assert_array_equal(*results)
+    assert {reason for _, reason in fb.transfers.by_reason if "variable" in reason} == {"first value of variable 'v'"}
+
+
 @pytest.mark.parametrize("gpu", ["gl"], indirect=True)
 def test_a_variable_outlives_resets_and_allocations(gpu: Device) -> None:
     """As in LiteRT, where reset_all_variables() resets variable tensors alone."""
@@ -166,6 +211,16 @@ INTEGER = build(
 )  # fmt: skip
 
 
+def test_values_of_two_scales_stay_on_the_cpu() -> None:
+    """LiteRT copies the integers, which then stand for other numbers."""
+    stored = {"dtype": "int8", "scales": [0.25], "zero_points": [3]}
+    tensors = [T("x", SHAPE, **stored), H, T("y", SHAPE, **{**stored, "scales": [0.5]})]
+    main = G(tensors, [ONCE, HANDLE, Op(ASSIGN, [1, 0], []), Op(READ, [1], [2])], [0], [2])
+    refused = find_variables(read_model(build(main, first(5, "int8")))).refused
+    why = "the CPU keeps variable 'v': its values 'x' and 'y' have different types or scales"
+    assert refused == dict.fromkeys((1, 2, 3), why)
+
+
 @pytest.mark.parametrize(
     "content, reason",
     [
@@ -173,7 +228,7 @@ INTEGER = build(
         (UNINITIALIZED, "no CALL_ONCE gives it a first value"),
         (LATE, "it is used before CALL_ONCE, operator 2, gives it its first value"),
         (ODD, "its handle 'h' is float32"),
-        (INTEGER, "its first value 'first' is int32, and no float32 constant"),
+        (INTEGER, "its value 'y' is int32; it may be float32, and int8, uint8 and int16 with a scale"),
     ],
     ids=["elsewhere", "uninitialized", "late", "odd", "integers"],
 )
