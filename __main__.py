@@ -24,6 +24,7 @@ from .demos.commands.doctor import doctor
 from .demos.commands.evaluate import evaluate
 from .demos.commands.inspect import inspect
 from .demos.commands.models import models
+from .demos.commands.output import leave_stdout
 from .demos.commands.process import process
 from .demos.commands.watch import watch
 from .demos.console import printable
@@ -55,8 +56,16 @@ def framebind(version: Version = False) -> None:
     """TensorFlow Lite models on the GPU, on your own GL textures and buffers."""
 
 
+def _open_closed_streams() -> None:
+    """Open standard streams that are closed (``>&-``) to nowhere, or files that are written get their numbers."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode))
+
+
 def main() -> None:
     """Run the command that sys.argv names."""
+    _open_closed_streams()
     gc.freeze()  # what was imported lives until the end: collections need not look at it again
     try:
         try:
@@ -66,7 +75,7 @@ def main() -> None:
     except fb.FramebindError as error:
         sys.exit(printable(f"{type(error).__name__}: {error}"))
     except OSError as error:  # the output, for instance to a full disk
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python tries again to write it at its end
+        leave_stdout()
         # A pipe is closed by a reader that has read enough, as head does.
         sys.exit(1 if isinstance(error, BrokenPipeError) else printable(f"OSError: {error}"))
 

@@ -18,9 +18,15 @@ _CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 """Control characters (C0, DEL, C1) except the end of a line, and bytes of names that are not UTF-8."""
 
 
+class _Console(Console):
+    def on_broken_pipe(self) -> None:
+        """Leave it to the command whether it has failed: rich would end the process with 1."""
+        raise BrokenPipeError
+
+
 def make_console(**settings: Any) -> Console:
     """Make a console that takes strings as they are. ``settings`` are rich's, such as ``stderr`` or ``width``."""
-    return Console(markup=False, emoji=False, highlight=False, **settings)
+    return _Console(markup=False, emoji=False, highlight=False, **settings)
 
 
 def plain(text: object) -> Text:

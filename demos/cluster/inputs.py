@@ -61,9 +61,12 @@ def result_place(place: Path) -> Path:
 
 
 def _behind(name: str, output: str) -> list[Input]:
-    path = Path(name)
+    if not name:
+        raise fb.SourceError("'' is no name of a video: . is the current folder")
     if name.startswith("@"):
         return _listed(Path(name[1:]), output)
+    name = remote.plain_url(name)
+    path = Path(name)
     if is_url(name):
         inner = f"{output.rstrip('/')}/" if output.startswith(name.rstrip("/") + "/") else None
         if not (videos := [each for each in find(name, SUFFIXES) if inner is None or not each[0].startswith(inner)]):

@@ -31,6 +31,12 @@ def is_url(name: str) -> bool:
     return "://" in name
 
 
+def plain_url(name: str) -> str:
+    """A path as it is, or a URL with its scheme in lower case."""
+    scheme, mark, rest = name.partition("://")
+    return scheme.lower() + mark + rest if mark else name
+
+
 def name_of(url: str) -> str:
     """A URL's name in records: without secrets, and with a digest of them, which tells it from other ones."""
     masked = fb.masked_address(url)
@@ -136,7 +142,7 @@ def _system(url: str) -> tuple[Any, str]:
             f"'{fb.masked_address(url)}' needs a package: {error}. pip install '.[remote]' brings fsspec"
         ) from error
     except (OSError, ValueError) as error:
-        raise fb.SourceError(f"'{fb.masked_address(url)}' cannot be opened: {fb.masked_address(str(error))}") from error
+        raise fb.SourceError(f"'{fb.masked_address(url)}' cannot be opened: {_reason(url, error)}") from error
     return system, path
 
 
@@ -148,6 +154,13 @@ def _said(url: str) -> Iterator[None]:
     except fb.FramebindError:
         raise
     except Exception as error:
-        raise fb.SourceError(
-            f"'{fb.masked_address(url)}': {type(error).__name__}: {fb.masked_address(str(error))}"
-        ) from error
+        raise fb.SourceError(f"'{fb.masked_address(url)}': {type(error).__name__}: {_reason(url, error)}") from error
+
+
+def _reason(url: str, error: Exception) -> str:
+    """An error's message without what may be secret in a URL, of which it may repeat parts."""
+    rest = url.partition("://")[2]
+    user, query = rest.partition("/")[0].rpartition("@")[0], rest.partition("?")[2]
+    text = fb.masked_address(str(error))
+    text = text.replace(f"{user}@", "***@") if user else text
+    return text.replace(f"?{query}", "?***") if query else text

@@ -6,6 +6,8 @@ import contextlib
 import json
 import os
 import secrets
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -60,6 +62,21 @@ def print_table(table: Table) -> None:
 def print_line(line: str) -> None:
     """Print a line of text without wrapping it."""
     make_console(soft_wrap=True).print(plain(line))
+
+
+@contextlib.contextmanager
+def needing_no_reader() -> Iterator[None]:
+    """Within the block text is printed that says what was done: a pipe whose reader has gone is no failure."""
+    try:
+        yield
+        sys.stdout.flush()
+    except BrokenPipeError:
+        leave_stdout()
+
+
+def leave_stdout() -> None:
+    """Write to nowhere from now on what goes to stdout, or Python tries again at its end to write what it still has."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def make_table(title: str, *columns: str, lines: bool = False) -> Table:

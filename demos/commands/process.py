@@ -17,7 +17,7 @@ from ..cluster.crew import Runner, choose_runner
 from ..cluster.inputs import Input, find_inputs, name_of, result_place
 from ..cluster.manifest import Manifest
 from ..cluster.progress import progress_bars
-from ..cluster.remote import exists, is_url
+from ..cluster.remote import exists, is_url, plain_url
 from ..cluster.schedule import add_times
 from ..cluster.units import Event, Finished, Lost, Progress, Unit
 from ..console import counted
@@ -29,14 +29,25 @@ from ..processing.options import WorkOptions
 from ..processing.outputs import UNFINISHED
 from ..processing.tasks import model_of
 from ..processing.work import Work
-from .output import print_line
+from .output import needing_no_reader, print_line
+
+
+def _named(output: str) -> str:
+    """The value of --output. An empty one, as of a variable that is not set, is not the current folder."""
+    if not output:
+        raise typer.BadParameter("'' is no folder: . is the current one")
+    return plain_url(output)
+
 
 Inputs = Annotated[
     list[str],
     typer.Argument(metavar="INPUT...", help='Videos, folders, patterns ("clips/*.mp4"), or @FILE, a list.'),
 ]
 Output = Annotated[
-    str, typer.Option(help="The folder of the results, or its URL; one inside it for each folder of the inputs.")
+    str,
+    typer.Option(
+        callback=_named, help="The folder of the results, or its URL; one inside it for each folder of the inputs."
+    ),
 ]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace existing results.")]
 Resume = Annotated[bool, typer.Option("--resume", help="Skip videos that an earlier run finished.")]
@@ -107,7 +118,8 @@ def process(
         raise
     finally:
         manifest.close()
-    _print_summary(results, len(units) - len(waiting), time.perf_counter() - began)
+    with needing_no_reader():
+        _print_summary(results, len(units) - len(waiting), time.perf_counter() - began)
     if profile is not None:
         _draw_profile(work.task, results, profile)
     if any("error" in result for _, result in results):

@@ -116,6 +116,8 @@ class VideoStage:
         save = (save,) if isinstance(save, str) else tuple(save)
         if output is None and set(save) - ({"masks"} if masks == "rle" else set()):
             raise ValueError(f"save={save} needs the folder of these files: output")
+        if output == "":
+            raise ValueError("output='' is no folder: '.' is the current one")
         if backend not in (*BY_NAME, "auto"):
             raise ValueError(f"backend '{backend}' is none of {', '.join(BY_NAME)}, auto")
         flags = GpuFlags(backend=backend, f16=f16, serialization_dir=Path(cache) if cache is not None else None)

@@ -99,6 +99,7 @@ def test_a_video_of_a_web_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Quiet) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         url = f"http://127.0.0.1:{server.server_port}/a.mp4?token=1"
+        assert find_inputs([url.replace("http", "HTTP")]) == find_inputs([url])
         (found,) = find_inputs([url])
         assert found.source == url and found.place == Path("a.mp4")
         assert remote.identity(url)["bytes"] == 5

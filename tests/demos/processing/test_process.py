@@ -332,3 +332,26 @@ def test_a_killed_run_goes_on(tmp_path: Path, model: str) -> None:
     assert not list(output.glob(UNFINISHED + "*"))
     finished = [row["video"]["source"] for row in rows_of(output / NAME)]
     assert set(finished) == {str(path) for path in inputs.iterdir()}
+
+
+@pytest.mark.parametrize("context", ["gl"], indirect=True)
+@pytest.mark.usefixtures("context")
+@pytest.mark.parametrize("end", [">&-", "2>&-", "<&- >&- 2>&-", "| true"])
+def test_what_is_done_is_done_though_nobody_reads_of_it(tmp_path: Path, model: str, end: str) -> None:
+    write_clip(tmp_path / "a.mp4", size=SIZE, frames=2)
+    command = f"'{sys.executable}' -m framebind process a.mp4 --output out --task detect --model '{model}' --save jsonl"
+    script = f"set -o pipefail; {command} {end}"
+    done = subprocess.run(["bash", "-c", script], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert len(rows_of(tmp_path / "out" / "a.jsonl")) == 2
+
+
+def test_an_empty_name_is_not_the_current_folder(
+    tmp_path: Path, process: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_clip(tmp_path / "a.mp4", size=SIZE, frames=2)
+    refused = process("a.mp4", "--output", "")
+    assert refused.exit_code == 2 and "'' is no folder: . is the current one" in words(refused)
+    assert "'' is no name of a video" in str(process("", "--output", "out").exception)
+    assert [path.name for path in tmp_path.iterdir()] == ["a.mp4"]

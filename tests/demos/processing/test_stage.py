@@ -82,6 +82,8 @@ def test_descriptions_that_mean_nothing() -> None:
         fb.VideoStage("nothing")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="needs the folder"):
         fb.VideoStage("detect", save=["jsonl"])
+    with pytest.raises(ValueError, match="output='' is no folder"):
+        fb.VideoStage("detect", save=["jsonl"], output="")
     with pytest.raises(ValueError, match="is none of video, masks, jsonl, parquet, npz"):
         fb.VideoStage("detect", save=["csv"], output="out")  # type: ignore[list-item]
     with pytest.raises(ValueError, match="from second 3 to 1"):
