@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from ...kernels.operation import TfliteNode, TfliteOp
-from ...kernels.tensor import INTEGER_DTYPES, TensorInfo
+from ...kernels.tensor import INDEX_DTYPES, INTEGER_DTYPES, TensorInfo
 
 Shape = tuple[int, ...]
 """A TFLite shape, of any rank."""
@@ -43,11 +43,18 @@ def _float(tensor: TensorInfo) -> TensorInfo:
     return replace(tensor, dtype="float32", quantization=None, stored_dtype="")
 
 
+def _index(tensor: TensorInfo) -> TensorInfo:
+    """The tensor as it is if it can be axes or sizes, else as a float."""
+    return tensor if tensor.constant is not None and tensor.dtype in INDEX_DTYPES else _float(tensor)
+
+
 _As = Callable[[TensorInfo], TensorInfo]
 _TYPES: tuple[tuple[_As, _As, _As], ...] = (
     (_movable, _movable, _movable),
     (_float, _float, _float),
-    (_float, _float, _movable),
+    (_float, _index, _float),
+    (_float, _index, _movable),
     (_movable, _float, _float),
 )
-"""Types to try for the first input, the others and the outputs: of moves, arithmetic, ARG_MAX and ONE_HOT."""
+"""Types to try for the first input, the others and the outputs: of moves, arithmetic, reductions, ARG_MAX and ONE_HOT.
+"""

@@ -22,14 +22,24 @@ def constant(tensor: TensorInfo | None, what: str) -> np.ndarray:
     return given.constant
 
 
-def shape_constant(tensor: TensorInfo | None, what: str) -> np.ndarray:
-    """The values of an input from which the shape of the result follows. Raises Unsupported if it is computed."""
+def index_constant(tensor: TensorInfo | None, what: str) -> np.ndarray:
+    """The values of a constant input of integers: axes, a permutation, sizes. Raises Unsupported for other types."""
+    values = constant(tensor, what)
+    require_type(INDEX_DTYPES, tensor)
+    return values
+
+
+def shape_constant(tensor: TensorInfo | None, what: str, dtypes: Collection[str] = INDEX_DTYPES) -> np.ndarray:
+    """The values of an input from which the shape of the result follows. Raises Unsupported if it is computed, or of
+    another type.
+    """
     given = _given(tensor, what)
     if given.constant is None:
         raise Unsupported(
             f"{what} must be constant: the shape of the result follows from it, and tensor '{given.name}' is known "
             "only while the model runs"
         )
+    require_type(dtypes, given)
     return given.constant
 
 

@@ -13,9 +13,10 @@ from .constants import LARGEST_FILLED, Constant
 
 
 def _parse(node: TfliteNode) -> Parsed:
-    require_type(INDEX_DTYPES | {"float32"}, *node.inputs, *node.outputs)
+    numbers = INDEX_DTYPES | {"float32"}
+    require_type(numbers, *node.inputs, *node.outputs)
     start, limit, step = (
-        shape_constant(tensor, what).reshape(-1)[0]
+        shape_constant(tensor, what, numbers).reshape(-1)[0]
         for tensor, what in zip(node.inputs, ("start", "limit", "step"), strict=True)
     )
     if not step:

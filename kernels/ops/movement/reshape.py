@@ -12,7 +12,7 @@ from typing import ClassVar
 
 from ...operation import Fusion, Launch, Lowering, Operation, Parsed, TfliteNode, TfliteOp, Unsupported
 from ...tensor import LARGEST_RANK, TensorId, TensorInfo
-from ..arguments import axis_of, constant, require_type, require_values
+from ..arguments import axis_of, index_constant, require_type, require_values
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,7 @@ def _parse_squeeze(node: TfliteNode) -> Parsed:
 
 
 def _parse_expand(node: TfliteNode) -> Parsed:
-    axis = constant(node.inputs[1], "axis").reshape(-1)[0]
+    axis = index_constant(node.inputs[1], "axis").reshape(-1)[0]
     return _parsed(node, lambda source: ExpandDimensions(axis_of(axis, len(source.shape) + 1)))
 
 

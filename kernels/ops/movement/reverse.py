@@ -8,7 +8,7 @@ import numpy as np
 
 from ...operation import Parsed, TfliteNode, TfliteOp
 from ...tensor import LARGEST_RANK, strides_of
-from ..arguments import axis_of, constant, require_values
+from ..arguments import axis_of, index_constant, require_values
 from .strided_copy import Digit, Rearrangement
 
 
@@ -39,7 +39,7 @@ class Reverse(Rearrangement):
 def _parse_reverse(node: TfliteNode) -> Parsed:
     require_values(node.inputs[:1], node.outputs)
     rank = len(node.inputs[0].shape) if node.inputs[0] else 0
-    axes = frozenset(axis_of(axis, rank) for axis in constant(node.inputs[1], "axes").reshape(-1))
+    axes = frozenset(axis_of(axis, rank) for axis in index_constant(node.inputs[1], "axes").reshape(-1))
     return Parsed(Reverse(axes, rank))
 
 

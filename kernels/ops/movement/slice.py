@@ -10,7 +10,7 @@ import numpy as np
 
 from ...operation import Collapsed, Launch, Lowering, Operation, Parsed, TfliteNode, TfliteOp, Unsupported
 from ...tensor import INDEX_DTYPES, LARGEST_RANK, TensorInfo, around_axis, ranked, strides_of
-from ..arguments import NEAREST_PLACE, axis_of, constant, require_type, require_values, shape_constant
+from ..arguments import NEAREST_PLACE, axis_of, index_constant, require_type, require_values, shape_constant
 from .slice_at import slice_at
 from .strided_copy import Digit, Rearrangement, launch_strided_copy
 
@@ -231,7 +231,7 @@ def _fold_strided(options: Any, inputs: list[np.ndarray]) -> np.ndarray:
 
 def _parse_split(node: TfliteNode) -> Parsed:
     require_values(node.inputs[1:2], node.outputs)
-    source, axis = node.inputs[1], int(constant(node.inputs[0], "axis").reshape(-1)[0])
+    source, axis = node.inputs[1], int(index_constant(node.inputs[0], "axis").reshape(-1)[0])
     if source is None:
         raise Unsupported("it needs an input")
     axis = axis_of(axis, len(source.shape))
@@ -243,10 +243,10 @@ def _parse_split(node: TfliteNode) -> Parsed:
 
 def _parse_split_v(node: TfliteNode) -> Parsed:
     require_values(node.inputs[:1], node.outputs)
-    source, sizes = node.inputs[0], constant(node.inputs[1], "sizes").reshape(-1).tolist()
+    source, sizes = node.inputs[0], index_constant(node.inputs[1], "sizes").reshape(-1).tolist()
     if source is None or len(sizes) != len(node.outputs) or sizes.count(-1) > 1:
         raise Unsupported(f"sizes {sizes} do not fit the {len(node.outputs)} outputs")
-    axis = axis_of(int(constant(node.inputs[2], "axis").reshape(-1)[0]), len(source.shape))
+    axis = axis_of(int(index_constant(node.inputs[2], "axis").reshape(-1)[0]), len(source.shape))
     return Parsed(Split(_part_sizes(sizes, source.shape[axis]), axis, len(source.shape)))
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from ...operation import Parsed, TfliteNode, TfliteOp, Unsupported
 from ...tensor import LARGEST_RANK, strides_of
-from ..arguments import axis_of, constant, require_values
+from ..arguments import axis_of, index_constant, require_values
 from .strided_copy import Digit, Rearrangement
 
 
@@ -32,7 +32,7 @@ class Transpose(Rearrangement):
 
 def _parse_transpose(node: TfliteNode) -> Parsed:
     require_values(node.inputs[:1], node.outputs)
-    source, order = node.inputs[0], constant(node.inputs[1], "permutation").reshape(-1)
+    source, order = node.inputs[0], index_constant(node.inputs[1], "permutation").reshape(-1)
     rank = len(source.shape) if source else 0
     order = tuple(axis_of(axis, rank) for axis in order)
     if sorted(order) != list(range(rank)):

@@ -193,11 +193,18 @@ def _parse_gelu(node: TfliteNode) -> Parsed:
     )
 
 
+LARGEST_MULTIPLIER = 1 << 14
+"""A factor between the steps of two tensors at which products of 16-bit integers still fit into LiteRT's 32 bits."""
+
+
 def _parse_leaky_relu(node: TfliteNode) -> Parsed:
     require_float(*node.inputs, *node.outputs)
-    alpha = float(node.options.Alpha())
-    if node.inputs[0] is not None and node.inputs[0].stored_dtype in QUANTIZED_DTYPES:
+    alpha, source, result = float(node.options.Alpha()), node.inputs[0], node.outputs[0]
+    if source is not None and source.stored_dtype in QUANTIZED_DTYPES:
         finite(alpha, "alpha")  # LiteRT makes a fixed-point number of it
+        scales = [tensor.quantization.scales[0] for tensor in (source, result) if tensor.quantization]
+        if len(scales) == 2 and abs(alpha) * scales[0] >= LARGEST_MULTIPLIER * scales[1]:
+            raise Unsupported(f"its alpha is {alpha:g}, at which LiteRT's integers overflow")
     return Parsed(Elementwise(), (0,), (FusedOp("LEAKY_RELU", values=(alpha,)),))
 
 

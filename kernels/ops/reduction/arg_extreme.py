@@ -9,7 +9,7 @@ from functools import partial
 
 from ...operation import Collapsed, Launch, Lowering, Operation, Parsed, TfliteNode, TfliteOp
 from ...tensor import INDEX_DTYPES, LARGEST_RANK, around_axis, ranked
-from ..arguments import axis_of, constant, require_declared, require_type, require_values
+from ..arguments import axis_of, index_constant, require_declared, require_type, require_values
 
 LONGEST_AXIS = 1 << 30
 """A bound on the length of an axis, also after a model's inputs are resized."""
@@ -47,7 +47,7 @@ def _parse(node: TfliteNode, *, maximum: bool) -> Parsed:
     require_type(INDEX_DTYPES, *node.outputs)
     require_declared(node.outputs[0], node.options.OutputType())
     rank = len(node.inputs[0].shape) if node.inputs[0] else 0
-    axis = axis_of(constant(node.inputs[1], "axis").reshape(-1)[0], rank)
+    axis = axis_of(index_constant(node.inputs[1], "axis").reshape(-1)[0], rank)
     return Parsed(ArgExtreme(axis, rank, maximum=maximum), bounds=(0, LONGEST_AXIS))
 
 

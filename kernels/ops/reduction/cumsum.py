@@ -8,7 +8,7 @@ from dataclasses import KW_ONLY, dataclass, replace
 
 from ...operation import Collapsed, Launch, Lowering, Operation, Parsed, TfliteNode, TfliteOp, Unsupported
 from ...tensor import LARGEST_RANK, around_axis, bhwc_axis, slices
-from ..arguments import axis_of, constant, is_index, require_float
+from ..arguments import axis_of, index_constant, is_index, require_float
 from ..pointwise.integers import known_bounds, wrapped
 
 
@@ -51,7 +51,7 @@ def _parse(node: TfliteNode) -> Parsed:
     if source is None or not source.shape:
         raise Unsupported("it needs an input of rank 1 or more")
     rank = len(source.shape)
-    axis = axis_of(constant(node.inputs[1], "axis").reshape(-1)[0], rank)
+    axis = axis_of(index_constant(node.inputs[1], "axis").reshape(-1)[0], rank)
     exclusive, reverse = bool(node.options.Exclusive()), bool(node.options.Reverse())
     operation = CumulativeSum(axis, rank, exclusive=exclusive, reverse=reverse)
     if not integers:

@@ -21,7 +21,7 @@ from ...tensor import (
     merged_runs,
     slices,
 )
-from ..arguments import axis_of, constant, is_index, require_float, require_type
+from ..arguments import axis_of, index_constant, is_index, require_float, require_type
 from ..movement.reshape import launch_reshape
 from ..pointwise.integers import known_bounds, wrapped
 
@@ -142,7 +142,7 @@ def _reduction(node: TfliteNode, kind: str) -> Reduction:
     if source is None or not source.shape:
         raise Unsupported("it needs an input of rank 1 or more")
     rank = len(source.shape)
-    axes = tuple(sorted({axis_of(axis, rank) for axis in constant(node.inputs[1], "axes").reshape(-1)}))
+    axes = tuple(sorted({axis_of(axis, rank) for axis in index_constant(node.inputs[1], "axes").reshape(-1)}))
     return Reduction(axes, rank, keep=bool(node.options.KeepDims()), kind=kind)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ...operation import Launch, Lowering, Operation, Parsed, TfliteNode, TfliteOp, Unsupported
+from ...tensor import INDEX_DTYPES
 from ..arguments import require_float, require_type, shape_constant
 
 
@@ -30,7 +31,7 @@ class TopK(Operation):
 def _parse(node: TfliteNode) -> Parsed:
     require_float(node.inputs[0], *node.outputs[:1])
     require_type({"int32"}, *node.outputs[1:])
-    count = int(shape_constant(node.inputs[1], "k").reshape(-1)[0])
+    count = int(shape_constant(node.inputs[1], "k", INDEX_DTYPES | {"int16"}).reshape(-1)[0])
     if node.inputs[0] is None or not node.inputs[0].shape or not 1 <= count <= node.inputs[0].shape[-1]:
         raise Unsupported(f"k is {count}, which is not between 1 and the size of the last axis")
     return Parsed(TopK(count))

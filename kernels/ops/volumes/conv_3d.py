@@ -10,7 +10,15 @@ import numpy as np
 
 from ...operation import Collapsed, Launch, Lowering, Operation, Parsed, TfliteNode, TfliteOp, Unsupported
 from ...tensor import TensorInfo
-from ..arguments import INFINITE_SUMS, activation_epilogue, computed_bias, constant, optional_bias, require_float
+from ..arguments import (
+    INFINITE_SUMS,
+    activation_epilogue,
+    computed_bias,
+    constant,
+    index_constant,
+    optional_bias,
+    require_float,
+)
 from ..convolution.packing import pack_bias, pack_weights
 from ..window import SAME, VALID
 
@@ -128,7 +136,7 @@ def _parse(node: TfliteNode) -> Parsed:
 
 def _parse_transposed(node: TfliteNode) -> Parsed:
     require_float(*node.inputs[1:], *node.outputs)
-    shape, weights = constant(node.inputs[0], "output shape").reshape(-1), _weights(node.inputs[1])
+    shape, weights = index_constant(node.inputs[0], "output shape").reshape(-1), _weights(node.inputs[1])
     strides, dilations = _checked(node.options, node.inputs[2], weights.shape[4])
     if dilations != (1, 1, 1) or shape.size != 5:
         raise Unsupported(f"dilations {dilations} must be 1, and its output shape {shape.tolist()} of rank 5")

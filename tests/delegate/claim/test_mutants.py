@@ -155,3 +155,28 @@ def test_a_window_of_two_thousand_million_pixels_is_pooled(operator: str) -> Non
     interpreter.invoke()
     whole = values.mean(axis=2, keepdims=True) if operator == "AVERAGE_POOL_2D" else values.max(axis=2, keepdims=True)
     np.testing.assert_allclose(interpreter.get_tensor(1), np.repeat(whole, 2, axis=2), rtol=1e-3)
+
+
+def test_a_slope_at_which_integers_overflow() -> None:
+    tensors = [quantized("x", (2, 3), 0.5), quantized("y", (2, 3), 0.25)]
+    for alpha, expected in ((8000.0, {}), (1e38, {0: "its alpha is 1e+38, at which LiteRT's integers overflow"})):
+        graph = G(tensors, [Op("LEAKY_RELU", [0], [1], options("LeakyRelu", alpha=alpha))], [0], [1])
+        assert reasons(graph) == expected
+
+
+@pytest.mark.parametrize("dtype", ["float32", "uint8", "bool"])
+@pytest.mark.parametrize("operator", ["MEAN", "REVERSE_V2", "FILL", "TOPK_V2"])
+def test_axes_and_sizes_that_are_no_integers_of_32_bits(operator: str, dtype: str) -> None:
+    """LiteRT refuses such a model. A constant string was read as one size for each of its bytes."""
+    x, index = T("x", (1, 1)), T("index", (1,), [0], dtype)
+    graphs = {
+        "MEAN": G([x, index, T("y", (1, 1))], [Op("MEAN", [0, 1], [2], options("Reducer", keepDims=True))], [0], [2]),
+        "REVERSE_V2": G([x, index, T("y", (1, 1))], [Op("REVERSE_V2", [0, 1], [2])], [0], [2]),
+        "FILL": G([index, T("value", (), 1.5), T("y", (1,))], [Op("FILL", [0, 1], [2])], [], [2]),
+        "TOPK_V2": G(
+            [x, T("k", (), 1, dtype), T("y", (1, 1)), T("place", (1, 1), dtype="int32")],
+            [Op("TOPK_V2", [0, 1], [2, 3])], [0], [2, 3],
+        ),
+    }  # fmt: skip
+    (reason,) = reasons(graphs[operator]).values()
+    assert f"is {dtype}; only " in reason
