@@ -113,6 +113,13 @@ def test_a_vector_without_length_is_normalized_as_in_litert(gpu: Device, value: 
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-7, equal_nan=True)
 
 
+def test_a_gelu_far_below_zero_is_zero(gpu: Device) -> None:
+    """1 + erf is not 0 to the last bit there; times the value, that was 8e-8 of it."""
+    x = -np.logspace(0, 30, 60, dtype=np.float32).reshape(1, 3, 4, 5)
+    (found,), (expected,) = results(gpu, ModelCase("GELU", "below 0", (x,), options("Gelu", approximate=False)))
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-6)
+
+
 def test_local_responses_of_one_channel_on_another_compiler() -> None:
     """Mesa's softpipe lost sums that a loop adds to an element of an array. Its driver is chosen once per process."""
     names = [

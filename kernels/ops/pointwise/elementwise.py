@@ -57,7 +57,7 @@ BINARY: dict[str, str] = {
 }
 COMMUTATIVE = frozenset({"ADD", "MAXIMUM", "MINIMUM", "MUL", "SQUARED_DIFFERENCE"})
 WITH_OPTIONS: dict[str, str] = {
-    "GELU": "F4(0.5f) * v * (F4(1.0f) + error_function(v * F4(0.70710678f)))",
+    "GELU": "F4(0.5f) * max(v, F4(-10.0f)) * (F4(1.0f) + error_function(v * F4(0.70710678f)))",
     "GELU_TANH": "F4(0.5f) * v * (F4(1.0f) + saturating_tanh(v * (F4(0.79788456f) + F4(0.03567741f) * v * v)))",
     "LEAKY_RELU": "leaky(v, p.x)",
 }
@@ -264,13 +264,15 @@ _UNARY_FOLDS: dict[str, Callable[[Any, list[np.ndarray]], np.ndarray]] = {
     "ROUND": lambda _, inputs: np.rint(inputs[0]),
     "SQRT": lambda _, inputs: np.sqrt(inputs[0]),
 }
-_HUGE = "on OpenGL exact to 1e7; GLSL does not say what larger angles give"
+_HUGE = "on OpenGL exact to 1e7; on PoCL, a huge or infinite angle makes up to three beside it inexact"
 _UNLIKE: dict[str, str] = {
     **dict.fromkeys(("RELU", "RELU6", "RELU_0_TO_1", "RELU_N1_TO_1", "ELU", "SIGN"), "NaN becomes a bound, or 0"),
     "ATAN2": "of 0 the sign does not count; of two infinities, or NaN, the result is any",
     "COS": _HUGE,
     "FLOOR_DIV": "a float divided by 0 is infinite or NaN; LiteRT stops",
     "FLOOR_MOD": "the error is one of the dividend's last place",
+    "GELU": "below -5 it is up to 8e-7, and not 0; of -infinity it is not NaN",
+    "HARD_SWISH": "beyond 5.6e37 it is infinite",
     "POW": "infinities and numbers below 1.2e-38 are the driver's",
     "SIN": _HUGE,
 }
@@ -298,6 +300,6 @@ TFLITE = (
         for name in BINARY
     ),
     TfliteOp("ADD_N", _parse_add_n, max_version=2, max_rank=LARGEST_RANK, unlike_litert=INFINITE_SUMS),
-    TfliteOp("GELU", _parse_gelu, max_version=3, max_rank=LARGEST_RANK),
+    TfliteOp("GELU", _parse_gelu, max_version=3, max_rank=LARGEST_RANK, unlike_litert=_UNLIKE["GELU"]),
     TfliteOp("LEAKY_RELU", _parse_leaky_relu, max_version=2, max_rank=LARGEST_RANK),
 )  # fmt: skip
