@@ -4,10 +4,10 @@ A mutant is a valid flatbuffer with up to three changes in any table: numbers, n
 types and scales of tensors (mutants.py). With ``--windows`` short chains of operators of real models are changed too.
 Each mutant is inspected, read, claimed and lowered; on a device it is also allocated, run with noise, with equal values
 and with a picture, and compared with LiteRT. Batches run in separate processes with limits of time and memory. These
-faults are counted, and kept in ``--keep`` with their reason: crashes, hangs, unexpected exceptions, wrong results, and
-more than 2 GB of memory. If LiteRT alone crashes or hangs on the same file, the fault counts as LiteRT's. The exit
-status is 1 if anything is framebind's. With ``--processes`` that many batches run at once. An interrupt ends the run
-with the counts so far. POSIX only.
+faults are counted, and kept in ``--keep`` with their reason: crashes, hangs, unexpected exceptions, wrong results, more
+than 2 GB of memory, and models that LiteRT refuses for a reason without a decision in refusals.py. If LiteRT alone
+crashes or hangs on the same file, the fault counts as LiteRT's. The exit status is 1 if anything is framebind's. With
+``--processes`` that many batches run at once. An interrupt ends the run with the counts so far. POSIX only.
 """
 
 from __future__ import annotations
@@ -39,10 +39,12 @@ from framebind.delegate.certify.cases.compiled import program_on_null
 from framebind.delegate.certify.devices import backend_of, open_context
 from framebind.delegate.certify.pictures import picture_inputs
 from framebind.delegate.claim.claims import claim
+from framebind.delegate.read.model import Model
 from framebind.delegate.read.reader import read_model
 from framebind.demos.commands.inspect import inspect
 from framebind.interop.record.null import NullDevice
 from mutants import mutant, sources
+from refusals import promise_for
 from windows import windows
 
 ADDRESS_SPACE = 24 << 30
@@ -59,7 +61,10 @@ BATCH = 50
 """Mutants of one process."""
 EVERY_SECONDS = 10
 """Time between two lines of progress."""
-FAULTS = ("crash", "hang", "odd exception", "wrong result", "memory")
+FAULTS = ("crash", "hang", "odd exception", "wrong result", "memory", "undecided")
+"""The last: framebind runs a model that LiteRT refuses, and refusals.py has no decision about it."""
+RAN = ("the same", "explained", "undefined", "promised", "wrong result", "undecided")
+"""Outcomes of models that framebind ran, once with each kind of input."""
 KNOWN = (fb.FramebindError,)
 INPUTS = ("noise", "ties", "picture")
 """Each model runs once with each of these kinds of input."""
@@ -67,6 +72,8 @@ CHAIN_STEPS = {"int8": 8.0, "uint8": 8.0, "int16": 1024.0}
 """Steps that quantized outputs of several operators may be off: scales that a mutant changed enlarge one step. Random
 graphs (test_random_graphs.py) measure what is right.
 """
+EXPLAINED = {("MaxPoolingWithArgmax2D", 1): "indices of MaxPoolingWithArgmax2D are MediaPipe's, not XNNPACK's"}
+"""Results that differ from LiteRT's, by operator and number of its output; docs/operators.md says why."""
 UNDEFINED = {"RIGHT_SHIFT", "STABLEHLO_SHIFT_LEFT"}
 """Operators whose results are undefined for random inputs: C does not say what a shift by more than the width is."""
 
@@ -129,8 +136,11 @@ def _through_invoke(content: bytes, road: str) -> str:
         return "refused by both" if isinstance(expected, str) else f"refused by the delegate alone: {error}"[:300]
     finally:
         delegate.close()
+    if isinstance(expected, str):  # XNNPACK refuses some models that LiteRT's other kernels run
+        expected = on_litert(content, litert.OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES)
     if isinstance(expected, str):
-        return f"run by the delegate alone: LiteRT says {expected}"[:300]
+        promise = promise_for(expected)
+        return f"promised: {promise}" if promise else f"undecided: LiteRT says {expected}"[:300]
     return difference(results, expected, content)
 
 
@@ -176,24 +186,49 @@ def input_of(kind: str, detail: Mapping[str, Any]) -> Any:
 
 def difference(results: Sequence[list[Any]], expected: Sequence[list[Any]], content: bytes) -> str:
     """ "the same", or "wrong result" if LiteRT's sets of kernels agree among themselves and not with the GPU."""
-    others = on_litert(content, litert.OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES)
-    operators = [operator for subgraph in read_model(content).subgraphs for operator in subgraph.operators]
-    if any(operator.name in UNDEFINED for operator in operators):
+    model = read_model(content)
+    if any(operator.name in UNDEFINED for subgraph in model.subgraphs for operator in subgraph.operators):
         return "undefined"
-    steps = CHAIN_STEPS if len(operators) > 1 else {}
-    part = 0.1 if has_hybrid_operators(content) else 1e-3
+    others = on_litert(content, litert.OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES)
     if isinstance(others, str):
         others = expected
     for kind, *outputs in zip(INPUTS, results, expected, others, strict=True):
         for number, (ours, theirs, other) in enumerate(zip(*outputs, strict=True)):
-            unit = steps.get(theirs.dtype.name, 2.0) if theirs.dtype.kind in "iu" else part
-            if fault := _fault(ours, theirs, other, unit):
+            if fault := _fault(ours, theirs, other, largest_error(theirs, model)):
+                if (reason := EXPLAINED.get(made_by(model, number))) is not None:
+                    return f"explained: {reason}"
                 return f"wrong result: output {number} {fault}, with {kind}"
     return "the same"
 
 
-def _fault(ours: Any, theirs: Any, other: Any, unit: float) -> str:
-    """What is wrong with an output, or "". ``unit`` is what it may be off by: integers, or a part of the largest."""
+def made_by(model: Model, number: int) -> tuple[str, int]:
+    """The operator that computes an output of the model, and the number of the operator's own output."""
+    tensor = model.subgraphs[0].outputs[number]
+    makers = [operator for operator in model.subgraphs[0].operators if tensor in operator.outputs]
+    return (makers[-1].name, makers[-1].outputs.index(tensor)) if makers else ("", 0)
+
+
+def largest_error(expected: Any, model: Model) -> float:
+    """What an output may be off by if LiteRT's kernels agree on it."""
+    operators = [operator for subgraph in model.subgraphs for operator in subgraph.operators]
+    if expected.dtype.kind in "iu":
+        return CHAIN_STEPS.get(expected.dtype.name, 2.0) if len(operators) > 1 else 2.0
+    scale = (
+        np.abs(expected[np.isfinite(expected)].astype(np.float64)).max(initial=0) if expected.dtype.kind == "f" else 0
+    )
+    bound = (0.1 if has_hybrid_operators(model) else 1e-3) * (scale or 1.0)
+    made = [
+        (subgraph.tensors[i].quantization, subgraph.tensors[i].dtype)
+        for subgraph in model.subgraphs
+        for operator in subgraph.operators
+        for i in operator.outputs
+    ]
+    steps = [CHAIN_STEPS.get(dtype, 2.0) * max(q.scales) for q, dtype in made if q is not None]
+    return max([bound, *steps])
+
+
+def _fault(ours: Any, theirs: Any, other: Any, bound: float) -> str:
+    """What is wrong with an output, or ""."""
     if ours.shape != theirs.shape or ours.dtype != theirs.dtype:
         return f"is {ours.shape} {ours.dtype}, not {theirs.shape} {theirs.dtype}"
     if theirs.dtype.kind not in "fiub" or theirs.size == 0 or other.shape != theirs.shape:
@@ -201,17 +236,14 @@ def _fault(ours: Any, theirs: Any, other: Any, unit: float) -> str:
     with np.errstate(all="ignore"):
         error, own = (float(np.abs(values.astype(np.float64) - theirs).max()) for values in (ours, other))
         scale = float(np.abs(theirs.astype(np.float64)).max())
-    if not np.isfinite(scale) or not np.isfinite(own):
+    if not np.isfinite(scale) or not np.isfinite(own) or error <= max(bound, 2 * own):
         return ""  # NaN and infinity: drivers differ
-    bound = unit if theirs.dtype.kind in "iu" else unit * (scale or 1.0)
-    if error <= max(bound, 2 * own):
-        return ""
     return f"is off by {error:.3g} of {scale:.3g}; LiteRT's kernels by {own:.3g}"
 
 
-def has_hybrid_operators(content: bytes) -> bool:
+def has_hybrid_operators(model: Model) -> bool:
     """Whether an operator multiplies floats by 8-bit weights: LiteRT rounds the floats to 8 bits there, the GPU not."""
-    for subgraph in read_model(content).subgraphs:
+    for subgraph in model.subgraphs:
         for operator in subgraph.operators:
             dtypes = {subgraph.tensors[i].dtype for i in operator.inputs if i >= 0}
             if operator.name != "DEQUANTIZE" and "float32" in dtypes and dtypes & {"int8", "uint8"}:
@@ -338,7 +370,8 @@ class Findings:
 
     def add(self, outcomes: Sequence[tuple[str, bytes]]) -> None:
         for outcome, content in outcomes:
-            self.counts[outcome.split(":")[0]] += 1
+            kind = outcome.split(":")[0]
+            self.counts[outcome if kind in ("explained", "promised") else kind] += 1
             if content:
                 self._keep(content, outcome)
         if time.monotonic() - self.printed >= EVERY_SECONDS:
@@ -370,6 +403,7 @@ class Findings:
             "seed": self.plan.seed,
             "asked": self.plan.count,
             "run": self.counts.total(),
+            "invokes": len(INPUTS) * sum(n for kind, n in self.counts.items() if kind.split(":")[0] in RAN),
             "seconds": round(time.monotonic() - self.started, 1),
             "outcomes": dict(self.counts.most_common()),
             "faults": self.faults,

@@ -54,7 +54,7 @@ def windows_of(content: bytes, count: int, generator: random.Random) -> list[byt
     """
     model: Any = schema.ModelT.InitFromObj(schema.Model.GetRootAs(content, 0))
     operators = model.subgraphs[0].operators if len(model.subgraphs) == 1 else []
-    folded = [operator for operator in operators if all(_is_constant(model, i) for i in operator.inputs)]
+    folded = [operator for operator in operators if _is_folded(model, operator)]
     others = [operator for operator in operators if operator not in folded]
     found: list[bytes] = []
     for _ in range(count * TRIES if others else 0):
@@ -88,6 +88,7 @@ def _cut(model: Any, chosen: Sequence[Any]) -> Any:
         for operators, ends in ((chosen, "outputs"), (chosen, "inputs"), (outside, "inputs"))
     )
     read_outside |= {int(i) for i in graph.outputs}
+    constants = {int(i) for operator in chosen if _is_folded(model, operator) for i in operator.outputs}
     window: Any = copy.copy(model)
     part: Any = copy.copy(graph)
     window.subgraphs = [part]
@@ -95,7 +96,7 @@ def _cut(model: Any, chosen: Sequence[Any]) -> Any:
     places = {-1: -1, **{number: place for place, number in enumerate(numbers)}}
     given = [i for i in numbers if not _is_constant(model, i) and i not in made and not graph.tensors[i].isVariable]
     part.inputs = [places[i] for i in given]
-    part.outputs = [places[i] for i in sorted(made) if i in read_outside or i not in read]
+    part.outputs = [places[i] for i in sorted(made - constants) if i in read_outside or i not in read]
     part.tensors, part.operators = copy.deepcopy([graph.tensors[i] for i in numbers]), copy.deepcopy(chosen)
     codes = sorted({operator.opcodeIndex for operator in chosen})
     for operator in part.operators:
@@ -107,6 +108,11 @@ def _cut(model: Any, chosen: Sequence[Any]) -> Any:
     window.operatorCodes = [model.operatorCodes[code] for code in codes]
     window.buffers = [model.buffers[buffer] for buffer in buffers]
     return window
+
+
+def _is_folded(model: Any, operator: Any) -> bool:
+    """Whether the operator computes constants."""
+    return all(_is_constant(model, i) for i in operator.inputs)
 
 
 def _packed(model: Any) -> bytes:

@@ -29,8 +29,9 @@ from framebind.interop.device import Device
 from support.environment import ROOT
 
 SCRIPT = ROOT / "scripts" / "fuzz_structure.py"
-SCRIPTS = {**runpy.run_path(str(SCRIPT.parent / "windows.py")), **runpy.run_path(str(SCRIPT.parent / "mutants.py"))}
-FOUND = ("crash", "hang", "odd exception", "wrong result", "memory")
+SCRIPTS = {**runpy.run_path(str(SCRIPT.parent / "windows.py")), **runpy.run_path(str(SCRIPT.parent / "mutants.py")),
+           **runpy.run_path(str(SCRIPT.parent / "refusals.py"))}  # fmt: skip
+FOUND = ("crash", "hang", "odd exception", "wrong result", "memory", "undecided")
 
 
 def run(road: str, count: int, folder: Path) -> str:
@@ -122,6 +123,17 @@ def test_directed_changes() -> None:
     before.buffers[tensor.buffer].data = np.linspace(-1, 1, 100, dtype=np.float32).view(np.uint8)
     repeat_values(before, random_one)
     assert len(np.unique(before.buffers[tensor.buffer].data.view(np.float32))) <= 5
+
+
+def test_what_litert_refuses_has_a_decision() -> None:
+    said = (ROOT / "docs" / "internals" / "trust.md").read_text(encoding="utf-8")
+    assert SCRIPTS["table"]() in said, "put what python scripts/refusals.py prints into the page"
+    promise_for = SCRIPTS["promise_for"]
+    assert promise_for("l2norm.cc:72 params->activation != kTfLiteActNone (3 != 0)").startswith("an activation")
+    assert promise_for("NumOutputs(node) != op_context.params->num_splits (2 != 3)").startswith("an option")
+    assert promise_for("activations.cc:202 NumInputs(node) != 1 (2 != 1)").startswith("an operator has more inputs")
+    assert promise_for("add.cc:109 input1->type != input2->type (FLOAT32 != FLOAT16)").startswith("operands have types")
+    assert promise_for("something else") == ""
 
 
 @pytest.mark.parametrize("dtype", ["float32", "int8", "uint8", "int32", "bool"])
