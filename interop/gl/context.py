@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import functools
 import secrets
 import threading
 import weakref
 from collections.abc import Callable, Iterator
-from typing import Protocol
+from typing import Any, Protocol
 
 from ..errors import DeviceError
 from ..forks import check_process, track
@@ -92,6 +93,8 @@ class GlContext(Uncopied):
         """Functions that ``close`` calls first. They stop threads that write to memory which is freed next."""
         self.parts_kept: list[object] = []
         """The parts of the state that enclosing blocks will restore: see state.py."""
+        self.settings: dict[str, tuple[Any, ...]] = {}
+        """The host's settings that each kind of work has here, once it was asked for: see settings.py."""
         track(self)
         self.gl = GlApi(platform.find)
         self.objects = OwnedObjects(self.gl)
@@ -112,6 +115,13 @@ class GlContext(Uncopied):
             )
         if self.is_foreign:
             self._make_mark()
+
+    @functools.cached_property
+    def extensions(self) -> frozenset[str]:
+        """The names of the driver's extensions."""
+        gl = self.gl
+        names = (gl.glGetStringi(GL.EXTENSIONS, i) for i in range(gl.integer(GL.NUM_EXTENSIONS)))
+        return frozenset(name.decode(errors="replace") for name in names)
 
     def _make_mark(self) -> None:
         self._mark = self.gl.glCreateProgram()  # sync objects exist in all contexts of NVIDIA's driver

@@ -62,8 +62,7 @@ void main() {
 
 def has_extension(context: GlContext, name: str) -> bool:
     """Whether the driver has an extension."""
-    gl, wanted = context.gl, name.encode()
-    return any(gl.glGetStringi(GL.EXTENSIONS, i) == wanted for i in range(gl.integer(GL.NUM_EXTENSIONS)))
+    return name in context.extensions
 
 
 @contextlib.contextmanager

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 from .api import GlApi
 from .context import GlContext
 from .khronos import GL
+from .settings import Setting, Work, settings_of
 
 Part = Callable[[GlContext], Callable[[], None]]
 """A part of the state: calling it saves the part, and returns the function that restores it."""
@@ -65,6 +67,10 @@ def restored(context: GlContext, *parts: Part) -> Iterator[None]:
     try:
         try:
             context.parts_kept += added
+            odd = _odd_settings(context, added)
+            restores.append(lambda: _set_back(context.gl, odd))  # the last, as transform feedback wants its program
+            for setting, _ in odd:
+                setting.set(context.gl, setting.needed)
             for part in added:
                 restores.append(part(context))
             yield
@@ -72,6 +78,24 @@ def restored(context: GlContext, *parts: Part) -> Iterator[None]:
             restore()
     finally:
         restore()  # what is left, if an exception, as of a signal handler, came in the midst of it
+
+
+def _odd_settings(context: GlContext, parts: Sequence[Part]) -> list[tuple[Setting, Any]]:
+    """The settings of a host that work with these parts needs otherwise, and their values."""
+    gl = context.gl
+    values = [
+        (setting, setting.get(gl)) for part in parts if part in _WORK for setting in settings_of(context, _WORK[part])
+    ]
+    return [(setting, value) for setting, value in values if value != setting.needed]
+
+
+def _set_back(gl: GlApi, odd: list[tuple[Setting, Any]]) -> None:
+    """Give settings the host's values, also if some have them already."""
+    while odd:
+        setting, value = odd[-1]
+        if setting.get(gl) != value:
+            setting.set(gl, value)
+        odd.pop()
 
 
 # Programs and buffers -------------------------------------------------------------------------------------------------
@@ -242,49 +266,80 @@ def clear_color(context: GlContext) -> Callable[[], None]:
     return lambda: gl.glClearColor(*color)
 
 
+def copied_pixels(context: GlContext) -> Callable[[], None]:
+    """The capabilities that decide which pixels a copy between framebuffers writes."""
+    return _save_capabilities(context, (GL.RASTERIZER_DISCARD, GL.SCISSOR_TEST))
+
+
+def prepare_to_copy(context: GlContext) -> None:
+    """Let a copy between framebuffers write all pixels. Call it inside a block that keeps ``copied_pixels``."""
+    context.gl.glDisable(GL.RASTERIZER_DISCARD)  # NVIDIA 580 copies nothing otherwise
+    _switch(context, GL.SCISSOR_TEST, on=False)
+
+
 def pixel_operations(context: GlContext) -> Callable[[], None]:
     """Viewport, capabilities, colour mask, blending and polygon mode: all state that decides which pixels a triangle
     writes.
 
     If GL has a value for each viewport or draw buffer, only the first is saved: ``prepare_to_draw`` sets no other.
     """
-    gl, indexed = context.gl, not context.is_es
-    viewport, mask, mode = (ctypes.c_float * 4)(), (ctypes.c_ubyte * 4)(), (ctypes.c_int * 2)()
-    factors = [gl.integer(name) for name in _BLENDING]
-    single = (GL.SCISSOR_TEST, GL.BLEND) if indexed else ()
-    capabilities = (GL.BLEND, *_DISABLED_TO_DRAW, *((GL.COLOR_LOGIC_OP,) if indexed else ()))
-    enabled = {
-        name: bool(gl.glIsEnabledi(name, 0) if name in single else gl.glIsEnabled(name)) for name in capabilities
-    }
-    if indexed:
-        gl.glGetFloati_v(GL.VIEWPORT, 0, viewport)
-        gl.glGetBooleani_v(GL.COLOR_WRITEMASK, 0, mask)
-        gl.glGetIntegerv(GL.POLYGON_MODE, mode)
-    else:
-        gl.glGetFloatv(GL.VIEWPORT, viewport)
-        gl.glGetBooleanv(GL.COLOR_WRITEMASK, mask)
+    capabilities = (GL.BLEND, *_DISABLED_TO_DRAW, *(() if context.is_es else (GL.COLOR_LOGIC_OP,)))
+    saved = [_save_capabilities(context, capabilities), _save_viewport(context), _save_colors(context)]
+    if not context.is_es:
+        saved.append(_save_polygon_mode(context))
+
+    def restore() -> None:
+        for each in saved:
+            each()
+
+    return restore
+
+
+def _save_capabilities(context: GlContext, names: tuple[int, ...]) -> Callable[[], None]:
+    enabled = {name: _is_on(context, name) for name in names}
 
     def restore() -> None:
         for name, on in enabled.items():
-            if name in single:
-                (gl.glEnablei if on else gl.glDisablei)(name, 0)
-            else:
-                (gl.glEnable if on else gl.glDisable)(name)
-        if indexed:
-            gl.glViewportIndexedf(0, *viewport)
-            gl.glColorMaski(0, *mask)
-            if mode[1] in (0, mode[0]):
-                gl.glPolygonMode(GL.FRONT_AND_BACK, mode[0])
-            else:  # a compatibility context has one mode for each face
-                gl.glPolygonMode(GL.FRONT, mode[0])
-                gl.glPolygonMode(GL.BACK, mode[1])
-            gl.glBlendFuncSeparatei(0, *factors[:4])
-            gl.glBlendEquationSeparatei(0, *factors[4:])
-        else:
-            gl.glViewport(*map(int, viewport))
-            gl.glColorMask(*mask)
-            gl.glBlendFuncSeparate(*factors[:4])
-            gl.glBlendEquationSeparate(*factors[4:])
+            _switch(context, name, on=on)
+
+    return restore
+
+
+def _save_viewport(context: GlContext) -> Callable[[], None]:
+    gl, viewport, suffix = context.gl, (ctypes.c_float * 4)(), _viewports(context)
+    if suffix is None:
+        gl.glGetFloatv(GL.VIEWPORT, viewport)
+        return lambda: gl.glViewport(*map(int, viewport))
+    getattr(gl, f"glGetFloati_v{suffix}")(GL.VIEWPORT, 0, viewport)
+    return lambda: getattr(gl, f"glViewportIndexedf{suffix}")(0, *viewport)
+
+
+def _save_colors(context: GlContext) -> Callable[[], None]:
+    """The colour mask and the blending of the first draw buffer, or of all if they have no others."""
+    gl, mask, suffix = context.gl, (ctypes.c_ubyte * 4)(), _draw_buffers(context)
+    factors = [gl.integer(name) for name in _BLENDING]
+    if suffix is None:
+        gl.glGetBooleanv(GL.COLOR_WRITEMASK, mask)
+    else:
+        gl.glGetBooleani_v(GL.COLOR_WRITEMASK, 0, mask)
+
+    def restore() -> None:
+        _set_of_draw_buffer(context, "glColorMask", *mask)
+        _set_of_draw_buffer(context, "glBlendFuncSeparate", *factors[:4])
+        _set_of_draw_buffer(context, "glBlendEquationSeparate", *factors[4:])
+
+    return restore
+
+
+def _save_polygon_mode(context: GlContext) -> Callable[[], None]:
+    gl, mode = context.gl, (ctypes.c_int * 2)()
+    gl.glGetIntegerv(GL.POLYGON_MODE, mode)
+    if mode[1] in (0, mode[0]):
+        return lambda: gl.glPolygonMode(GL.FRONT_AND_BACK, mode[0])
+
+    def restore() -> None:  # a compatibility context has one mode for each face
+        gl.glPolygonMode(GL.FRONT, mode[0])
+        gl.glPolygonMode(GL.BACK, mode[1])
 
     return restore
 
@@ -292,34 +347,74 @@ def pixel_operations(context: GlContext) -> Callable[[], None]:
 def prepare_to_draw(context: GlContext, x: int, y: int, width: int, height: int, *, blended: bool) -> None:
     """Let all pixels of triangles in this viewport be written, blended with what is there by their alpha if
     ``blended``. Call it inside a block that keeps ``pixel_operations``.
+
+    Only the first viewport and draw buffer is set, if they are many: a host may have set the others to other values.
     """
-    gl = context.gl
+    gl, suffix = context.gl, _viewports(context)
     for capability in _DISABLED_TO_DRAW:
-        if capability != GL.SCISSOR_TEST or context.is_es:
-            gl.glDisable(capability)
-    (_prepare_first if context.is_es else _prepare_indexed)(gl, x, y, width, height, blended=blended)
-
-
-def _prepare_first(gl: GlApi, x: int, y: int, width: int, height: int, *, blended: bool) -> None:
-    gl.glViewport(x, y, width, height)
-    gl.glColorMask(1, 1, 1, 1)
-    (gl.glEnable if blended else gl.glDisable)(GL.BLEND)
+        _switch(context, capability, on=False)
+    if not context.is_es:
+        gl.glDisable(GL.COLOR_LOGIC_OP)
+        gl.glPolygonMode(GL.FRONT_AND_BACK, GL.FILL)
+    if suffix is None:
+        gl.glViewport(x, y, width, height)
+    else:
+        getattr(gl, f"glViewportIndexedf{suffix}")(0, x, y, width, height)
+    _set_of_draw_buffer(context, "glColorMask", 1, 1, 1, 1)
+    _switch(context, GL.BLEND, on=blended)
     if blended:
-        gl.glBlendEquation(GL.FUNC_ADD)
-        gl.glBlendFuncSeparate(*_BY_ALPHA)
+        _set_of_draw_buffer(context, "glBlendEquation", GL.FUNC_ADD)
+        _set_of_draw_buffer(context, "glBlendFuncSeparate", *_BY_ALPHA)
 
 
-def _prepare_indexed(gl: GlApi, x: int, y: int, width: int, height: int, *, blended: bool) -> None:
-    """Set the first viewport and draw buffer only: the host program may have set the others to other values."""
-    gl.glDisablei(GL.SCISSOR_TEST, 0)
-    gl.glDisable(GL.COLOR_LOGIC_OP)
-    gl.glPolygonMode(GL.FRONT_AND_BACK, GL.FILL)
-    gl.glViewportIndexedf(0, x, y, width, height)
-    gl.glColorMaski(0, 1, 1, 1, 1)
-    (gl.glEnablei if blended else gl.glDisablei)(GL.BLEND, 0)
-    if blended:
-        gl.glBlendEquationi(0, GL.FUNC_ADD)
-        gl.glBlendFuncSeparatei(0, *_BY_ALPHA)
+# One of many viewports and draw buffers -------------------------------------------------------------------------------
+
+
+def _viewports(context: GlContext) -> str | None:
+    """The suffix of the calls for one of several viewports; None if there is only one."""
+    return _suffix(context, "GL_OES_viewport_array")
+
+
+def _draw_buffers(context: GlContext) -> str | None:
+    """The suffix of the calls for one of several draw buffers; None if all share their colour mask and blending."""
+    return "" if context.version >= (3, 2) else _suffix(context, "GL_OES_draw_buffers_indexed")
+
+
+def _suffix(context: GlContext, extension: str) -> str | None:
+    if not context.is_es:
+        return ""
+    return "OES" if extension in context.extensions else None
+
+
+def _set_of_draw_buffer(context: GlContext, name: str, *values: int) -> None:
+    """Call a function for the first draw buffer, or for all if it has no form for one."""
+    suffix = _draw_buffers(context)
+    if suffix is None:
+        getattr(context.gl, name)(*values)
+    else:
+        getattr(context.gl, f"{name}i{suffix}")(0, *values)
+
+
+def _capability_suffix(context: GlContext, name: int) -> str | None:
+    """The suffix of the calls that switch a capability of the first viewport or draw buffer; None if it has no such."""
+    if name == GL.SCISSOR_TEST:
+        return _viewports(context)
+    return _draw_buffers(context) if name == GL.BLEND else None
+
+
+def _is_on(context: GlContext, name: int) -> bool:
+    suffix = _capability_suffix(context, name)
+    if suffix is None:
+        return bool(context.gl.glIsEnabled(name))
+    return bool(getattr(context.gl, f"glIsEnabledi{suffix}")(name, 0))
+
+
+def _switch(context: GlContext, name: int, *, on: bool) -> None:
+    call, suffix = "glEnable" if on else "glDisable", _capability_suffix(context, name)
+    if suffix is None:
+        getattr(context.gl, call)(name)
+    else:
+        getattr(context.gl, f"{call}i{suffix}")(name, 0)
 
 
 # The compiler ---------------------------------------------------------------------------------------------------------
@@ -336,3 +431,9 @@ def _indexed(gl: GlApi, name: int, index: int) -> int:
     value = ctypes.c_int64()
     gl.glGetInteger64i_v(name, index, ctypes.byref(value))
     return value.value
+
+
+_WORK: dict[Part, Work] = {
+    program: "program", pixel_operations: "draw", copied_pixels: "copy", pixel_reads: "read", pixel_uploads: "upload",
+}  # fmt: skip
+"""The work whose settings of the host (settings.py) go with a part of the state."""

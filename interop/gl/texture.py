@@ -15,7 +15,7 @@ from .context import GlContext
 from .gl_object import COPY_BARRIERS, GlObject
 from .khronos import GL
 from .query import FORMATS, checked
-from .state import framebuffers, kept, pixel_operations, pixel_reads, pixel_uploads, restored
+from .state import copied_pixels, framebuffers, kept, pixel_reads, pixel_uploads, prepare_to_copy, restored
 from .state import texture as bound_texture
 
 _UNPACK_PLAIN = (
@@ -317,14 +317,10 @@ class GlTexture(GlObject):
         context, gl, (width, height) = self.context, self.context.gl, self.size
         source, target = other.framebuffer(), self.framebuffer()
         gl.glMemoryBarrier(GL.FRAMEBUFFER_BARRIER_BIT)
-        with restored(context, framebuffers), kept(context, pixel_operations):
+        with restored(context, framebuffers), kept(context, copied_pixels):
             gl.glBindFramebuffer(GL.READ_FRAMEBUFFER, source)
             gl.glBindFramebuffer(GL.DRAW_FRAMEBUFFER, target)
-            gl.glDisable(GL.RASTERIZER_DISCARD)  # NVIDIA 580 copies nothing otherwise
-            if context.is_es:
-                gl.glDisable(GL.SCISSOR_TEST)
-            else:
-                gl.glDisablei(GL.SCISSOR_TEST, 0)
+            prepare_to_copy(context)
             gl.glBlitFramebuffer(0, 0, width, height, 0, 0, width, height, GL.COLOR_BUFFER_BIT, GL.NEAREST)
 
     def framebuffer(self) -> int:

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from support.environment import ROOT
 from support.gl_calls import changes_state
 
-EXEMPT = {"interop/gl/state.py"}
-"""The file that saves and restores."""
+EXEMPT = {"interop/gl/state.py", "interop/gl/settings.py"}
+"""The files that save and restore."""
 MARK = "inside a block that keeps"
 """A function whose docstring has it may change state: it tells its callers to keep it. Tests with GuardedApi see it."""
 

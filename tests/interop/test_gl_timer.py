@@ -8,7 +8,6 @@ import time
 import pytest
 
 import framebind as fb
-from framebind.interop.gl.api import GlApi
 
 STAGES = ("upload", "inference", "draw")
 
@@ -67,22 +66,11 @@ def test_many_frames_make_no_queries_and_a_frame_of_many_stages_keeps_the_first(
     assert context.objects.live["query"] == before
 
 
-class WithoutExtensions(GlApi):
-    """The entry points of a driver without extensions."""
-
-    def __init__(self, api: GlApi) -> None:
-        super().__init__(api._find)
-        self.version = api.version
-
-    def glGetStringi(self, name: int, index: int) -> bytes:  # noqa: N802 - GL's name
-        return b""
-
-
 @pytest.mark.parametrize("context", ["gles"], indirect=True)
 def test_without_timer_queries_there_are_the_times_of_the_cpu(
     context: fb.GlContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(context, "gl", WithoutExtensions(context.gl))
+    monkeypatch.setattr(context, "extensions", frozenset())
     timer = fb.GlTimer()
     assert not timer.has_gpu
     stages = [frame(timer) for _ in range(timer.depth + 1)][-1]

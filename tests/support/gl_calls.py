@@ -157,6 +157,13 @@ def set_everything(context: fb.GlContext) -> list[object]:
         gl.glLogicOp(0x150A)
         gl.glPixelStorei(0x0CF0, 1)
         gl.glPixelStorei(0x0D00, 1)
+    suffix = "OES" if context.is_es else ""
+    if not context.is_es or "GL_OES_viewport_array" in context.extensions:
+        for index in range(2):
+            getattr(gl, f"glViewportIndexedf{suffix}")(index, 1.5 + index, 2.5, 3.0, 4.0)
+            getattr(gl, f"glEnablei{suffix}")(0x0C11, index)
+    if context.version >= (3, 2):
+        gl.glColorMaski(2, 0, 1, 0, 0)
     gl.glActiveTexture(TEXTURE0 + 2)
     return [program, target, *textures, *buffers]
 
@@ -165,6 +172,7 @@ _CHANGES_STATE = (
     "glBind", "glUseProgram", "glActiveTexture", "glPixelStore", "glEnable", "glDisable", "glViewport", "glScissor",
     "glColorMask", "glBlend", "glClearColor", "glPolygonMode", "glLogicOp", "glMaxShaderCompilerThreads",
     "glDrawBuffer", "glReadBuffer", "glDepth", "glStencil", "glCullFace", "glFrontFace", "glSampleMask",
+    "glClipControl", "glClampColor", "glPixelTransfer", "glWindowRectangles", "glPauseTransform", "glResumeTransform",
 )  # fmt: skip
 
 
