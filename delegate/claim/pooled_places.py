@@ -15,7 +15,8 @@ def divided(on_gpu: Collection[int], subgraph: Subgraph) -> dict[int, str]:
     for raw in subgraph.operators:
         if raw.custom and raw.name in _PLACE_OF_INDICES:
             side, place = _PLACE_OF_INDICES[raw.name]
-            users.setdefault(getattr(raw, side)[place], []).append(raw)
+            if place < len(ends := getattr(raw, side)):  # a damaged one has none, and stays on the CPU
+                users.setdefault(ends[place], []).append(raw)
     reasons: dict[int, str] = {}
     for operators in users.values():
         other = next((raw for raw in operators if raw.index not in on_gpu), None)

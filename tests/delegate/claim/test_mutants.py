@@ -12,6 +12,7 @@ import framebind as fb
 from framebind.delegate.certify.cases.operator_models import options
 from framebind.delegate.certify.tflite_writer import G, Op, T, build
 from framebind.delegate.claim.claims import claim
+from framebind.delegate.claim.pooled_places import divided
 from framebind.delegate.read.reader import read_model
 from framebind.interop.record.null import NullDevice
 from framebind.kernels.ops.window import VALID, Window
@@ -180,3 +181,10 @@ def test_axes_and_sizes_that_are_no_integers_of_32_bits(operator: str, dtype: st
     }  # fmt: skip
     (reason,) = reasons(graphs[operator]).values()
     assert f"is {dtype}; only " in reason
+
+
+@pytest.mark.parametrize("operator", ["MaxPoolingWithArgmax2D", "MaxUnpooling2D"])
+def test_a_pooling_without_indices(operator: str) -> None:
+    graph = G([T("x", (1, 4, 4, 1)), T("y", (1, 2, 2, 1))], [Op(operator, [0], [1], bytes(24))], [0], [1])
+    assert list(reasons(graph)) == [0]
+    assert divided([], read_model(build(graph)).subgraphs[0]) == {}
