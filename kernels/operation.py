@@ -231,6 +231,12 @@ class Parsed:
     """The smallest and the largest integer of the output. None if every one is an integer of the inputs, or 0."""
 
 
+ResultType = int | str | Callable[[TfliteNode], str]
+"""The type that LiteRT gives an output: that of the input at a position, a type by its name, or a function of the
+operator. "" is the declared type.
+"""
+
+
 @dataclass(frozen=True)
 class TfliteOp:
     """A row of the table of TensorFlow Lite operators. It holds every fact about one of them.
@@ -258,6 +264,14 @@ class TfliteOp:
     """Whether TensorFlow Lite knows it by name only."""
     stateful: bool = False
     """Whether inputs may be variable tensors, which its launches may also write. No other operator touches those."""
+    results: Sequence[ResultType] = (0,)
+    """The types that LiteRT gives the outputs, in order; the last one is that of all further outputs. The GPU computes
+    no other types.
+    """
+    keeps_declared_type: bool = False
+    """Whether LiteRT's kernel writes values of these types into outputs of other declared types. Other kernels set the
+    type, or refuse the model.
+    """
     real_integers: Sequence[int] = ()
     """The positions of inputs whose int32 and int64 constants stand for real numbers, if they have a scale: biases.
     All other integers of 32 and 64 bits stand for themselves, whatever scale the file gives them, as in LiteRT.
@@ -278,3 +292,18 @@ class TfliteOp:
     """Computes the output, or a list of several, from the option table and small constants. The caller sets shapes and
     types. Raises ValueError for constants that it does not fold.
     """
+
+    def result_types(self, node: TfliteNode) -> list[str]:
+        """The types that LiteRT gives the outputs of a node, whose tensors are those of the file."""
+        last = len(self.results) - 1
+        rules = [self.results[min(place, last)] for place in range(len(node.outputs))]
+        return [_result_type(rule, node) or output.dtype for rule, output in zip(rules, node.outputs, strict=True)]
+
+
+def _result_type(rule: ResultType, node: TfliteNode) -> str:
+    if isinstance(rule, str):
+        return rule
+    if callable(rule):
+        return rule(node)
+    source = node.inputs[rule] if rule < len(node.inputs) else None
+    return "" if source is None else source.dtype.removeprefix("sparse ")

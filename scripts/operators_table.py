@@ -44,6 +44,8 @@ These rules hold for every operator:
   FLOOR_DIV, FLOOR_MOD, MAXIMUM, MINIMUM, SQUARED_DIFFERENCE, ADD_N, ABS, NEG, SIGN), reductions and CUMSUM, if an
   operator on the GPU reads the result; it has LiteRT's bits. Values of int64 need known bounds that fit 32 bits. A
   newer version of an operator usually adds types; each type is checked.
+- **Declared types**: LiteRT infers the types of results. If a file declares another one, the operator stays on the CPU,
+  and so do those that read its result. A scale of 32- or 64-bit integers counts for biases and DEQUANTIZE only.
 - **Constants** may also be float16, or int4, int8, uint8 and int16 with scales, also one scale per channel: they are
   converted to real numbers once. LiteRT's kernels round activations to 8 bits beside such weights; the GPU does not.
 - **float16**: computed tensors may be float16. The GPU computes in float32 and rounds each result to the nearest half.

@@ -14,6 +14,7 @@ from ...kernels.ops.pointwise.quantize import Dequantize, float_view, half_view,
 from ...kernels.registry import OPERATORS, why_unsupported
 from ...kernels.tensor import QUANTIZED_DTYPES, RUNTIME_DTYPES, Bounds, TensorInfo
 from ..read.model import RawOperator, Subgraph
+from ..read.types import computed_types
 from ..transform.graph import Node
 from .integers import check_integers, common_bounds, needs_integers
 from .scales import refuse_scales
@@ -92,10 +93,11 @@ def parse_operator(raw: RawOperator, parsed: ParsedSubgraph, *, unless: Collecti
     if not parsed.quantized:
         _refuse_quantized(raw, parsed.stored)
     refuse_scales(raw, parsed.stored)
-    _refuse_half_results(raw, parsed.stored)
     _refuse_unknown_shape(raw, parsed)
     row = _find(raw)
     node, bounds = _parse(row, raw, parsed.node_of(raw), tensors)
+    for tensor, computed in computed_types(row, raw, parsed.stored).items():
+        raise Unsupported(mistyped(parsed.stored[tensor], computed))
     _refuse_types(raw, tensors)
     shapes = _output_shapes(node, tensors, row.max_rank)
     for output, shape, constant in zip(raw.outputs, shapes, _output_values(node, tensors), strict=True):
@@ -126,14 +128,9 @@ def _refuse_quantized(raw: RawOperator, stored: Mapping[int, TensorInfo]) -> Non
             raise Unsupported(f"tensor '{tensor.name}' is quantized {tensor.dtype}, and enable_quantization is False")
 
 
-def _refuse_half_results(raw: RawOperator, stored: Mapping[int, TensorInfo]) -> None:
-    """LiteRT's kernels give their result the type of their input, whatever the file declares."""
-    halves = [stored[i].name for i in raw.outputs if stored[i].dtype == "float16"]
-    if not halves or raw.name == "CAST":
-        return
-    types = {stored[i].dtype for i in raw.inputs if i >= 0 and stored[i].constant is None}
-    if "float32" in types and "float16" not in types:
-        raise Unsupported(f"tensor '{halves[0]}' is declared float16, and LiteRT computes float32 from such inputs")
+def mistyped(tensor: TensorInfo, computed: str) -> str:
+    """The reason why the GPU neither computes nor reads a tensor that LiteRT computes with another type."""
+    return f"tensor '{tensor.name}' is declared {tensor.dtype}, and LiteRT computes {computed}"
 
 
 def refuse_variable(raw: RawOperator, subgraph: Subgraph) -> None:

@@ -12,8 +12,9 @@ from ...kernels.cpu_shapes import cpu_shapes
 from ...kernels.operation import Unsupported
 from ...kernels.registry import OPERATORS
 from ..read.model import RawOperator, Subgraph
+from ..read.types import mistyped_outputs
 from .loops import is_loop, unroll
-from .parsing import ParsedSubgraph, parse_operator, refuse_variable, unparsed
+from .parsing import ParsedSubgraph, mistyped, parse_operator, refuse_variable, unparsed
 from .shape_rules import Shape, rule_shapes
 from .variables import AccessOrder, Variables, add_tensors
 
@@ -30,12 +31,15 @@ def parse_operators(
     parsed = unparsed(subgraph, quantized=quantized, shapes=shapes)
     add_tensors(variables, parsed)
     order, on_gpu = AccessOrder(parsed), variables.by_operator()
+    others = {tensor: computed for _, _, tensor, computed in mistyped_outputs(subgraph)}
     states = {i for i, tensor in enumerate(subgraph.tensors) if tensor.variable}
     for raw in subgraph.operators:
         try:
             reason, variable = variables.reason(raw), on_gpu.get(raw.index)
             if reason is not None:
                 raise Unsupported(reason)
+            for tensor in others.keys() & raw.inputs:
+                raise Unsupported(mistyped(subgraph.tensors[tensor], others[tensor]))
             if is_loop(raw):
                 parsed.nodes[raw.index] = unroll(raw, parsed, subgraphs, unless=shapes)
             elif variable is None:

@@ -13,8 +13,9 @@ from typing import Any
 
 from ...interop.errors import ModelError
 from ...kernels.registry import OPERATORS
-from .model import OPTIONAL, RawOperator, Subgraph
+from .model import NUMPY_TYPES, OPTIONAL, RawOperator, Subgraph
 from .quantization import check_scales
+from .types import mistyped_outputs
 
 _OPTIONAL: dict[str, Sequence[int]] = {
     **dict.fromkeys(
@@ -55,6 +56,7 @@ def check_subgraph(where: str, subgraph: Subgraph) -> None:
             _check_operands(label, operator)
             check_scales(label, operator, subgraph.tensors)
     _check_unpacked(where, subgraph)
+    _check_types(where, subgraph)
 
 
 def _check_order(where: str, subgraph: Subgraph) -> None:
@@ -116,6 +118,22 @@ def _check_unpacked(where: str, subgraph: Subgraph) -> None:
                 f"'{result.name}' of shape {list(result.shape)} from the constant '{source.name}' of shape "
                 f"{list(source.shape)}"
             )
+
+
+def _check_types(where: str, subgraph: Subgraph) -> None:
+    """Refuse an output of a smaller type than its operator computes, if LiteRT's kernel writes behind the end of it."""
+    for raw, row, tensor, computed in mistyped_outputs(subgraph):
+        declared = subgraph.tensors[tensor]
+        if row.keeps_declared_type and _nbytes(declared.dtype) < _nbytes(computed):
+            raise ModelError(
+                f"{where}, operator {raw.index} {raw.name} computes {computed}, but its output {tensor} "
+                f"'{declared.name}' is declared {declared.dtype}, which has less memory"
+            )
+
+
+def _nbytes(dtype: str) -> int:
+    """The size of a value; 0 for types that are no arrays, and for less than a byte."""
+    return NUMPY_TYPES[dtype].itemsize if dtype in NUMPY_TYPES else 0
 
 
 def check_calls(subgraphs: Sequence[Subgraph]) -> None:

@@ -5,10 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from ...kernels.tensor import TensorInfo
 
 OPTIONAL = -1
 """The tensor index of an optional input that is left out."""
+
+NUMPY_TYPES = {
+    name: np.dtype(name)
+    for name in (
+        "float16 float32 float64 bool complex64 complex128 int8 int16 int32 int64 uint8 uint16 uint32 uint64".split()
+    )
+}
+"""Types whose constants are plain arrays; int4 becomes int8, and others (string, ...) are kept as their raw bytes."""
 
 
 @dataclass(frozen=True)

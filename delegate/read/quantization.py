@@ -77,7 +77,8 @@ def check_scales(where: str, operator: RawOperator, tensors: Sequence[TensorInfo
         return
     outputs = [tensors[i] for i in operator.outputs]
     for tensor in _scaled(operator.name, inputs, outputs):
-        if tensor.dtype in QUANTIZED_DTYPES and not _scale(tensor):
+        # LiteRT gives a sum the type of its input, whatever the file declares.
+        if (tensor.dtype in QUANTIZED_DTYPES or tensor in outputs) and not _scale(tensor):
             raise ModelError(
                 f"{where} computes with tensor '{tensor.name}', which is {tensor.dtype} and has no single positive "
                 f"scale; {_CURE}"

@@ -20,7 +20,7 @@ from ...interop.errors import ModelError
 from ...kernels.tensor import TensorInfo
 from . import fields
 from .checks import check_calls, check_subgraph
-from .model import OPTIONAL, Model, RawOperator, Subgraph
+from .model import NUMPY_TYPES, OPTIONAL, Model, RawOperator, Subgraph
 from .names import printable, safe_name
 from .option_tables import read_options
 from .quantization import read_quantization
@@ -38,13 +38,6 @@ _DTYPE_NAMES = {code: name.lower() for name, code in vars(tflite.TensorType).ite
 _BUILTIN_NAMES = {code: name for name, code in vars(tflite.BuiltinOperator).items() if not name.startswith("_")}
 _CUSTOM = tflite.BuiltinOperator.CUSTOM
 
-_NUMPY_TYPES = {
-    name: np.dtype(name)
-    for name in (
-        "float16 float32 float64 bool complex64 complex128 int8 int16 int32 int64 uint8 uint16 uint32 uint64".split()
-    )
-}
-"""Types whose constants are plain arrays; int4 becomes int8, and others (string, ...) are kept as their raw bytes."""
 
 _DAMAGE = (struct.error, IndexError, ValueError, TypeError, OverflowError, AttributeError, KeyError, RecursionError)
 """Exceptions that flatbuffers and NumPy raise for damaged bytes."""
@@ -259,7 +252,7 @@ class _Reader:
             return None
         if dtype == "int4" and sparse is None:
             return _unpacked(self._place, data, shape)
-        kind = _NUMPY_TYPES.get(dtype)
+        kind = NUMPY_TYPES.get(dtype)
         if kind is None:
             return data
         if sparse is not None:
@@ -317,7 +310,7 @@ def _computed(operators: Sequence[RawOperator]) -> Iterator[int]:
 
 def _empty_constant(tensor: TensorInfo) -> TensorInfo:
     """An empty tensor that nothing computes, as a constant. The file has no values for it, as for a computed one."""
-    kind = _NUMPY_TYPES.get(tensor.dtype)
+    kind = NUMPY_TYPES.get(tensor.dtype)
     if tensor.constant is not None or tensor.variable or kind is None:
         return tensor
     return replace(tensor, constant=np.empty(tensor.shape, kind))

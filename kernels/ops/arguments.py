@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import TypeVar
 
 import numpy as np
 
-from ..operation import FusedOp, Unsupported
+from ..operation import FusedOp, TfliteNode, Unsupported
 from ..tensor import INDEX_DTYPES, INTEGER_DTYPES, QUANTIZED_DTYPES, TensorInfo
 
 
@@ -83,13 +83,26 @@ def member(members: Sequence[T], number: int, what: str) -> T:
     return members[number]
 
 
-def require_declared(output: TensorInfo, number: int) -> None:
-    """Raise Unsupported unless an output has the type that an option says. LiteRT follows the option, not the tensor in
-    the file.
+def widening(*sources: str) -> Callable[[TfliteNode], str]:
+    """The type of an output: int16 if the file declares it so and the first input has one of these types, else that of
+    the first input (see ``TfliteOp.results``).
     """
-    dtype = member(("float32", "float16", "int32", "uint8", "int64"), number, "output type")
-    if dtype != output.dtype:
-        raise Unsupported(f"tensor '{output.name}' is {output.dtype}, but the operator's options say {dtype}")
+
+    def widened(node: TfliteNode) -> str:
+        source = node.inputs[0].dtype if node.inputs[0] is not None else ""
+        return "int16" if source in sources and node.outputs[0].dtype == "int16" else source
+
+    return widened
+
+
+def declared_by(option: str) -> Callable[[TfliteNode], str]:
+    """The type of an output that an option names (see ``TfliteOp.results``)."""
+
+    def declared(node: TfliteNode) -> str:
+        number = getattr(node.options, option)() if node.options is not None else -1
+        return {0: "float32", 1: "float16", 2: "int32", 3: "uint8", 4: "int64"}.get(number, "")
+
+    return declared
 
 
 def finite(value: float, what: str) -> float:

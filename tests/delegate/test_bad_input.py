@@ -37,6 +37,12 @@ def weight(name: str = "w", shape: Sequence[int] = (1, 4), **changes: Any) -> by
     return add(tensors=[T("x", (1, 4)), T(name, shape, **changes), T("y", (1, 4))])
 
 
+def declared(operator: str, dtype: str) -> bytes:
+    """An operator on floats whose output is declared with another type; LiteRT's kernel writes floats there."""
+    tensors = [T("x", (1, 4)), T("i", (1,), [1], "int32"), T("y", (1, 4), dtype=dtype)]
+    return build(G(tensors, [Op(operator, [0, 1], [2])], [0], [2]))
+
+
 def calling(operator: str, **fields: int) -> bytes:
     """Subgraph 0 has one operator that runs subgraphs; subgraph 1 is x + x."""
     called = G([T("x", (1, 4)), T("y", (1, 4))], [Op("ADD", [0, 0], [1])], [0], [1], "called")
@@ -70,6 +76,11 @@ def pointed(dtype: str, zero_point: int) -> bytes:
     """A DEQUANTIZE of an input with this zero point."""
     x = T("x", (1, 4), dtype=dtype, scales=[0.5], zero_points=[zero_point])
     return build(G([x, T("y", (1, 4))], [Op("DEQUANTIZE", [0], [1])], [0], [1]))
+
+
+def of_halves(name: str) -> T:
+    """A tensor of int8 that counts halves."""
+    return T(name, (1, 4), dtype="int8", scales=[0.5], zero_points=[0])
 
 
 def requantized(dtype: str, scale: float) -> bytes:
@@ -123,6 +134,13 @@ DAMAGED_PARTS = [
         build(G([T("w", (2, 6), 1.0, "float16"), T("d", (2, 2305))], [Op("DEQUANTIZE", [0], [1])], [], [1])),
         r"operator 0 DEQUANTIZE makes tensor 1 'd' of shape \[2, 2305\] from the constant 'w' of shape \[2, 6\]",
     ),
+    *(
+        (
+            declared(name, kind),
+            f"0 {name} computes float32, but its output 2 'y' is declared {kind}, which has less memory",
+        )
+        for name, kind in (("RESHAPE", "uint8"), ("MEAN", "int16"), ("CUMSUM", "bool"), ("RESHAPE", "int4"))
+    ),
     (calling("WHILE", condSubgraphIndex=0, bodySubgraphIndex=1), "without end: subgraph 0 -> subgraph 0"),
     (calling("WHILE", condSubgraphIndex=1, bodySubgraphIndex=9), "operator 0 WHILE runs subgraph 9 of 2"),
     (calling("CALL_ONCE", initSubgraphIndex=-1), "operator 0 CALL_ONCE runs subgraph -1 of 2"),
@@ -145,6 +163,10 @@ QUANTIZED = [
     (pointed("int16", 1 << 40), "with the zero point 1099511627776"),
     (quantized("ADD", x=None), "operator 0 ADD computes with tensor 'x', which is int8 and has no single positive"),
     (quantized("SUB", w=0.0), "operator 0 SUB computes with tensor 'w'"),
+    (
+        build(G([of_halves("x"), of_halves("w"), T("y", (1, 4))], [Op("ADD", [0, 1], [2])], [0, 1], [2])),
+        "operator 0 ADD computes with tensor 'y', which is float32 and has no single positive scale",
+    ),
     (quantized("LESS", w=None, dtype="uint8"), "operator 0 LESS computes with tensor 'w'"),
     (quantized("ADD", y=1e-7), "operator 0 ADD has inputs of scales 0.5, 0.5, too large for the scale 1e-07 of its ou"),
     (quantized("SQUARED_DIFFERENCE", x=1e5), "operator 0 SQUARED_DIFFERENCE has inputs of scales 100000, 0.5"),

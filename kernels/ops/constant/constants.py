@@ -13,7 +13,7 @@ import numpy as np
 
 from ...operation import Launch, Lowering, Operation, Parsed, TfliteNode, TfliteOp, Unsupported
 from ...tensor import INDEX_DTYPES, INTEGER_DTYPES, LARGEST_RANK, TensorInfo
-from ..arguments import constant, require_declared, require_movable, require_type, shape_constant
+from ..arguments import constant, declared_by, require_movable, require_type, shape_constant
 
 LARGEST_FILLED = 1 << 24
 """The size of the largest constant that is filled with one number. Without a limit, a few bytes of a file could ask for
@@ -37,7 +37,6 @@ class Constant(Operation):
 
 def _parse_shape(node: TfliteNode) -> Parsed:
     require_type(INDEX_DTYPES, *node.outputs)
-    require_declared(node.outputs[0], node.options.OutType())
     return Parsed(_measured(node.inputs[0], lambda shape: np.array(shape, node.outputs[0].dtype)))
 
 
@@ -73,8 +72,8 @@ def _filled(value: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
 
 
 TFLITE = (
-    TfliteOp("SHAPE", _parse_shape, max_version=1, max_rank=LARGEST_RANK),
-    TfliteOp("RANK", _parse_rank, max_version=1, max_rank=LARGEST_RANK),
-    TfliteOp("FILL", _parse_fill, max_version=5, inputs=2, max_rank=LARGEST_RANK),
+    TfliteOp("SHAPE", _parse_shape, max_version=1, max_rank=LARGEST_RANK, results=(declared_by("OutType"),)),
+    TfliteOp("RANK", _parse_rank, max_version=1, max_rank=LARGEST_RANK, results=("int32",)),
+    TfliteOp("FILL", _parse_fill, max_version=5, inputs=2, max_rank=LARGEST_RANK, results=(1,)),
     TfliteOp("ZEROS_LIKE", _parse_zeros, max_version=1, max_rank=LARGEST_RANK),
 )

@@ -10,7 +10,7 @@ import numpy as np
 
 from ...operation import Collapsed, Launch, Lowering, Operation, Parsed, TfliteNode, TfliteOp, Unsupported
 from ...tensor import LARGEST_RANK
-from ..arguments import activation_epilogue, computed_bias, optional_bias, require_float
+from ..arguments import activation_epilogue, computed_bias, optional_bias, require_float, widening
 from ..movement.reshape import launch_reshape
 from ..window import VALID, Window
 from .conv import Convolution, launch_convolution
@@ -93,6 +93,6 @@ def _flat(shape: tuple[int, ...]) -> tuple[int, int]:
 TFLITE = (
     TfliteOp(
         "FULLY_CONNECTED", _parse, max_version=14, inputs=2, optional=(2,), channel_axis=0, real_integers=(2,),
-        max_rank=LARGEST_RANK,
+        max_rank=LARGEST_RANK, results=(widening("uint8"),),
     ),
 )  # fmt: skip

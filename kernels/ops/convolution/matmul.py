@@ -89,4 +89,7 @@ def launch_product(
     return Launch("matmul", reads, {"dst": lowering.outputs[0]}, group_count, constants, arrays)
 
 
-TFLITE = (TfliteOp("BATCH_MATMUL", _parse, max_version=4, inputs=2, max_rank=5),)  # LiteRT refuses more
+TFLITE = (
+    # LiteRT takes no higher rank.
+    TfliteOp("BATCH_MATMUL", _parse, max_version=4, inputs=2, max_rank=5, keeps_declared_type=True),
+)

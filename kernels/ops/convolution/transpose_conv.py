@@ -122,6 +122,9 @@ def _parse_custom(node: TfliteNode) -> Parsed:
 
 
 TFLITE = (
-    TfliteOp("TRANSPOSE_CONV", _parse, max_version=5, inputs=3, optional=(3,), channel_axis=0, real_integers=(3,)),
+    TfliteOp(
+        "TRANSPOSE_CONV", _parse, max_version=5, inputs=3, optional=(3,), channel_axis=0, real_integers=(3,),
+        results=(2,),
+    ),
     TfliteOp("Convolution2DTransposeBias", _parse_custom, custom=True, real_integers=(2,)),
-)
+)  # fmt: skip

@@ -33,10 +33,9 @@ def _parse(node: TfliteNode, operation: ComplexPart) -> Parsed:
     return Parsed(operation)
 
 
-TFLITE = (
-    TfliteOp(
-        "COMPLEX_ABS", partial(_parse, operation=ComplexPart(absolute=True)), max_version=1, unlike_litert=SPECTRA
-    ),
-    TfliteOp("IMAG", partial(_parse, operation=ComplexPart(imaginary=True)), max_version=1, unlike_litert=SPECTRA),
-    TfliteOp("REAL", partial(_parse, operation=ComplexPart()), max_version=1, unlike_litert=SPECTRA),
-)
+TFLITE = tuple(
+    TfliteOp(name, partial(_parse, operation=operation), max_version=1, unlike_litert=SPECTRA, results=("float32",))
+    for name, operation in (
+        ("COMPLEX_ABS", ComplexPart(absolute=True)), ("IMAG", ComplexPart(imaginary=True)), ("REAL", ComplexPart()),
+    )
+)  # fmt: skip

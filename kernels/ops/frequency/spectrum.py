@@ -80,4 +80,4 @@ def _parse(node: TfliteNode) -> Parsed:
     return Parsed(Spectrum((source.shape[-2], source.shape[-1]), (height, width)))
 
 
-TFLITE = (TfliteOp("RFFT2D", _parse, max_version=1, inputs=2, unlike_litert=SPECTRA),)
+TFLITE = (TfliteOp("RFFT2D", _parse, max_version=1, inputs=2, unlike_litert=SPECTRA, results=("complex64",)),)

@@ -20,9 +20,17 @@ def _parse(node: TfliteNode) -> Parsed:
     return Parsed(Gather(0, 0, (len(table.shape), 1)), (1, 0))
 
 
+def _row_type(node: TfliteNode) -> str:
+    """The table's type; integers with a scale may become float32."""
+    table = node.inputs[1]
+    if table is None or (table.dtype in ("int4", "int8", "uint8") and node.outputs[0].dtype == "float32"):
+        return "float32"
+    return table.dtype
+
+
 TFLITE = (
     TfliteOp(
         "EMBEDDING_LOOKUP", _parse, max_version=4, inputs=2, max_rank=LARGEST_RANK, moves_values=True,
-        unlike_litert=NEAREST_PLACE,
+        unlike_litert=NEAREST_PLACE, results=(_row_type,), keeps_declared_type=True,
     ),
 )  # fmt: skip

@@ -100,6 +100,11 @@ def _parse_sparse(node: TfliteNode) -> Parsed:
 
 _IGNORED = "LiteRT stops at a computed index outside the result; the GPU cannot, and ignores it"
 TFLITE = (
-    TfliteOp("SCATTER_ND", _parse_scatter, max_version=1, inputs=3, takes_integers=True, unlike_litert=_IGNORED),
-    TfliteOp("SPARSE_TO_DENSE", _parse_sparse, max_version=3, inputs=4, takes_integers=True, unlike_litert=_IGNORED),
-)
+    TfliteOp(
+        "SCATTER_ND", _parse_scatter, max_version=1, inputs=3, takes_integers=True, unlike_litert=_IGNORED, results=(1,)
+    ),
+    TfliteOp(
+        "SPARSE_TO_DENSE", _parse_sparse, max_version=3, inputs=4, takes_integers=True, unlike_litert=_IGNORED,
+        results=(2,),
+    ),
+)  # fmt: skip

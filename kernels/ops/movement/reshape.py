@@ -123,11 +123,11 @@ def _parse_expand(node: TfliteNode) -> Parsed:
 TFLITE = (
     TfliteOp(
         "RESHAPE", _parse_reshape, max_version=1, max_rank=LARGEST_RANK, moves_values=True,
-        fold=lambda _, inputs: inputs[0],
+        fold=lambda _, inputs: inputs[0], keeps_declared_type=True,
     ),
     TfliteOp(
         "SQUEEZE", _parse_squeeze, max_version=2, max_rank=LARGEST_RANK, moves_values=True,
-        fold=lambda _, inputs: inputs[0],
+        fold=lambda _, inputs: inputs[0], keeps_declared_type=True,
     ),
     TfliteOp(
         "EXPAND_DIMS", _parse_expand, max_version=1, inputs=2, max_rank=LARGEST_RANK, moves_values=True,

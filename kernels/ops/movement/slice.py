@@ -282,6 +282,7 @@ TFLITE = (
     TfliteOp(
         "SPLIT", _parse_split, max_version=5, inputs=2, max_rank=LARGEST_RANK, moves_values=True,
         fold=lambda options, inputs: np.split(inputs[1], options.NumSplits(), int(inputs[0].reshape(-1)[0])),
+        results=(1,),
     ),
     TfliteOp(
         "SPLIT_V", _parse_split_v, max_version=3, inputs=3, max_rank=LARGEST_RANK, moves_values=True,

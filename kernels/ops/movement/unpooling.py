@@ -115,6 +115,6 @@ def _parse_unpooling(node: TfliteNode) -> Parsed:
 
 _INDICES = "an index is a float and counts by rows of the window; XNNPACK's is an integer's bits and counts by columns"
 TFLITE = (
-    TfliteOp("MaxPoolingWithArgmax2D", _parse_pooling, custom=True, unlike_litert=_INDICES),
+    TfliteOp("MaxPoolingWithArgmax2D", _parse_pooling, custom=True, results=(0, ""), unlike_litert=_INDICES),
     TfliteOp("MaxUnpooling2D", _parse_unpooling, custom=True, unlike_litert=_INDICES),
 )

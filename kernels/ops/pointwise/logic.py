@@ -120,7 +120,8 @@ _FOLDS = {name: _folded(getattr(np, name.lower())) for name in (*COMPARISONS, *L
 TFLITE = (
     *(
         TfliteOp(
-            name, partial(_parse_binary, name=name), max_version=5, inputs=2, max_rank=LARGEST_RANK, fold=_FOLDS[name]
+            name, partial(_parse_binary, name=name), max_version=5, inputs=2, max_rank=LARGEST_RANK, fold=_FOLDS[name],
+            results=("bool",),
         )
         for name in (*COMPARISONS, *LOGICAL)
     ),
@@ -130,11 +131,14 @@ TFLITE = (
     ),
     TfliteOp(
         "CAST", _parse_cast, max_version=9, max_rank=LARGEST_RANK, takes_integers=True,
-        fold=lambda _, inputs: inputs[0], unlike_litert="NaN becomes an integer that the driver chooses",
+        fold=lambda _, inputs: inputs[0], results=("",),
+        unlike_litert="NaN becomes an integer that the driver chooses",
     ),
-    TfliteOp("SELECT", partial(_parse_select, by_rows=True), max_version=4, inputs=3, max_rank=LARGEST_RANK),
+    TfliteOp(
+        "SELECT", partial(_parse_select, by_rows=True), max_version=4, inputs=3, max_rank=LARGEST_RANK, results=(1,)
+    ),
     TfliteOp(
         "SELECT_V2", partial(_parse_select, by_rows=False), max_version=2, inputs=3, max_rank=LARGEST_RANK,
-        fold=lambda _, inputs: np.where(inputs[0], inputs[1], inputs[2]),
+        fold=lambda _, inputs: np.where(inputs[0], inputs[1], inputs[2]), results=(1,),
     ),
 )  # fmt: skip

@@ -185,6 +185,8 @@ class Store(Operation):
 _OF_NAN = "NaN becomes an integer that the driver chooses, mostly the lowest; LiteRT's the highest"
 TFLITE = (
     TfliteOp("DENSIFY", _parse_densify, max_version=1, max_rank=LARGEST_RANK),
-    TfliteOp("QUANTIZE", _parse_quantize, max_version=6, max_rank=LARGEST_RANK, unlike_litert=_OF_NAN),
-    TfliteOp("DEQUANTIZE", _parse_dequantize, max_version=9, max_rank=LARGEST_RANK, real_integers=(0,)),
+    TfliteOp("QUANTIZE", _parse_quantize, max_version=6, max_rank=LARGEST_RANK, unlike_litert=_OF_NAN, results=("",)),
+    TfliteOp(
+        "DEQUANTIZE", _parse_dequantize, max_version=9, max_rank=LARGEST_RANK, real_integers=(0,), results=("float32",)
+    ),
 )

@@ -65,4 +65,9 @@ def _parse(node: TfliteNode) -> Parsed:
     return Parsed(BasicLstm(weights, bias), (0, 1, 4))
 
 
-TFLITE = (TfliteOp("LSTM", _parse, max_version=4, optional=range(1, 24), stateful=True, unlike_litert=INFINITE_SUMS),)
+TFLITE = (
+    TfliteOp(
+        "LSTM", _parse, max_version=4, optional=range(1, 24), stateful=True, keeps_declared_type=True,
+        unlike_litert=INFINITE_SUMS,
+    ),
+)  # fmt: skip

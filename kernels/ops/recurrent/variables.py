@@ -59,8 +59,16 @@ def _parse_handle(_: TfliteNode) -> Parsed:
     raise Unsupported("the CPU keeps its variable")
 
 
+def _value_type(node: TfliteNode) -> str:
+    """The type of the variable's value. Its handle, which the file has in its place, does not say it."""
+    value = node.inputs[0]
+    return "" if value is None or value.dtype == "resource" else value.dtype
+
+
 TFLITE = (
-    TfliteOp("READ_VARIABLE", _parse_read, max_version=1, max_rank=LARGEST_RANK, moves_values=True),
+    TfliteOp(
+        "READ_VARIABLE", _parse_read, max_version=1, max_rank=LARGEST_RANK, moves_values=True, results=(_value_type,)
+    ),
     TfliteOp("ASSIGN_VARIABLE", _parse_assign, max_version=1, inputs=2, max_rank=LARGEST_RANK, moves_values=True),
-    TfliteOp("VAR_HANDLE", _parse_handle, max_version=1, inputs=0),
+    TfliteOp("VAR_HANDLE", _parse_handle, max_version=1, inputs=0, results=("resource",)),
 )

@@ -9,7 +9,7 @@ from functools import partial
 
 from ...operation import Collapsed, Launch, Lowering, Operation, Parsed, TfliteNode, TfliteOp
 from ...tensor import INDEX_DTYPES, LARGEST_RANK, around_axis, ranked
-from ..arguments import axis_of, index_constant, require_declared, require_type, require_values
+from ..arguments import axis_of, declared_by, index_constant, require_type, require_values
 
 LONGEST_AXIS = 1 << 30
 """A bound on the length of an axis, also after a model's inputs are resized."""
@@ -45,18 +45,16 @@ class ArgExtreme(Operation):
 def _parse(node: TfliteNode, *, maximum: bool) -> Parsed:
     require_values(node.inputs[:1], [])
     require_type(INDEX_DTYPES, *node.outputs)
-    require_declared(node.outputs[0], node.options.OutputType())
     rank = len(node.inputs[0].shape) if node.inputs[0] else 0
     axis = axis_of(index_constant(node.inputs[1], "axis").reshape(-1)[0], rank)
     return Parsed(ArgExtreme(axis, rank, maximum=maximum), bounds=(0, LONGEST_AXIS))
 
 
 _OF_NAN = "NaN does not count; whether it does in LiteRT depends on its place and the length of the row"
-TFLITE = (
+TFLITE = tuple(
     TfliteOp(
-        "ARG_MAX", partial(_parse, maximum=True), max_version=3, inputs=2, max_rank=LARGEST_RANK, unlike_litert=_OF_NAN
-    ),
-    TfliteOp(
-        "ARG_MIN", partial(_parse, maximum=False), max_version=3, inputs=2, max_rank=LARGEST_RANK, unlike_litert=_OF_NAN
-    ),
-)
+        name, partial(_parse, maximum=name == "ARG_MAX"), max_version=3, inputs=2, max_rank=LARGEST_RANK,
+        unlike_litert=_OF_NAN, results=(declared_by("OutputType"),),
+    )
+    for name in ("ARG_MAX", "ARG_MIN")
+)  # fmt: skip

@@ -61,4 +61,4 @@ def _parse(node: TfliteNode) -> Parsed:
     return Parsed(operation, integers=True, bounds=wrapped((lowest * count, highest * count), dtype))
 
 
-TFLITE = (TfliteOp("CUMSUM", _parse, max_version=1, inputs=2, max_rank=LARGEST_RANK),)
+TFLITE = (TfliteOp("CUMSUM", _parse, max_version=1, inputs=2, max_rank=LARGEST_RANK, keeps_declared_type=True),)

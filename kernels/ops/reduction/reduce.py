@@ -179,7 +179,7 @@ def _row(kind: str) -> TfliteOp:
     parse = _parse_truths if kind in ("REDUCE_ANY", "REDUCE_ALL") else _parse
     return TfliteOp(
         kind, partial(parse, kind=kind), max_version=3, inputs=2, max_rank=LARGEST_RANK, fold=fold,
-        unlike_litert=_OF_NAN if kind in ("REDUCE_MAX", "REDUCE_MIN") else "",
+        unlike_litert=_OF_NAN if kind in ("REDUCE_MAX", "REDUCE_MIN") else "", keeps_declared_type=True,
     )  # fmt: skip
 
 

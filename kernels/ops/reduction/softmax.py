@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from ...operation import Launch, Lowering, Operation, Parsed, TfliteNode, TfliteOp, Unsupported
 from ...tensor import LARGEST_RANK, slices
-from ..arguments import activation_epilogue, finite, require_float
+from ..arguments import activation_epilogue, finite, require_float, widening
 
 KINDS = ("SOFTMAX", "LOG_SOFTMAX", "L2_NORMALIZATION")
 
@@ -56,4 +56,10 @@ def _parse(node: TfliteNode, *, kind: str) -> Parsed:
     return Parsed(Normalize(kind, beta), (0,), epilogue)
 
 
-TFLITE = tuple(TfliteOp(kind, partial(_parse, kind=kind), max_version=4, max_rank=LARGEST_RANK) for kind in KINDS)
+TFLITE = tuple(
+    TfliteOp(
+        kind, partial(_parse, kind=kind), max_version=4, max_rank=LARGEST_RANK,
+        results=(widening("int8", "uint8") if kind == "SOFTMAX" else 0,), keeps_declared_type=kind == "SOFTMAX",
+    )
+    for kind in KINDS
+)  # fmt: skip

@@ -37,4 +37,4 @@ def _parse(node: TfliteNode) -> Parsed:
     return Parsed(TopK(count))
 
 
-TFLITE = (TfliteOp("TOPK_V2", _parse, max_version=3, inputs=2, moves_values=True),)
+TFLITE = (TfliteOp("TOPK_V2", _parse, max_version=3, inputs=2, moves_values=True, results=(0, "int32")),)

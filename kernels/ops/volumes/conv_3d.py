@@ -153,12 +153,7 @@ def _parse_transposed(node: TfliteNode) -> Parsed:
 TFLITE = (
     TfliteOp("CONV_3D", _parse, max_version=1, inputs=2, optional=(2,), max_rank=5, unlike_litert=INFINITE_SUMS),
     TfliteOp(
-        "CONV_3D_TRANSPOSE",
-        _parse_transposed,
-        max_version=1,
-        inputs=3,
-        optional=(3,),
-        max_rank=5,
-        unlike_litert=INFINITE_SUMS,
+        "CONV_3D_TRANSPOSE", _parse_transposed, max_version=1, inputs=3, optional=(3,), max_rank=5,
+        unlike_litert=INFINITE_SUMS, results=(2,),
     ),
-)
+)  # fmt: skip

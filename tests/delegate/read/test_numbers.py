@@ -59,7 +59,7 @@ ODD = [
     ),
     (
         one(Op("SHAPE", [0], [1], options("Shape", outType=2)), output=T("y", (4,), dtype="int64")),
-        "tensor 'y' is int64, but the operator's options say int32",
+        "tensor 'y' is declared int64, and LiteRT computes int32",
     ),
     (
         one(
@@ -67,7 +67,7 @@ ODD = [
             T("a", (1,), [3], "int32"),
             output=T("y", (1, 2, 3), dtype="int32"),
         ),
-        "tensor 'y' is int32, but the operator's options say int64",
+        "tensor 'y' is declared int32, and LiteRT computes int64",
     ),
     (one(Op("MIRROR_PAD", [0, 1], [2], options("MirrorPad", mode=-1)), T("p", (4, 2), 0, "int32")), "mirroring -1"),
 ]
