@@ -371,7 +371,7 @@ class Findings:
     def add(self, outcomes: Sequence[tuple[str, bytes]]) -> None:
         for outcome, content in outcomes:
             kind = outcome.split(":")[0]
-            self.counts[outcome if kind in ("explained", "promised") else kind] += 1
+            self.counts[outcome if kind in ("explained", "promised", "refused when lowered") else kind] += 1
             if content:
                 self._keep(content, outcome)
         if time.monotonic() - self.printed >= EVERY_SECONDS:

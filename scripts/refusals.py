@@ -47,6 +47,9 @@ REFUSALS = (
         "it is applied, as the file says",
     ),
     Refusal(
+        "a dilation is larger than its kernel counts", r"dilation_(width|height)_factor", "it is as the file says"
+    ),
+    Refusal(
         "inputs or outputs have other zero points or scales than LiteRT's kernel compares",
         r"zero_point|params\.scale|->quantization",
         "each tensor's own scale counts; those of floats count for nothing",
