@@ -15,6 +15,7 @@ import framebind as fb
 
 from ..flags import GpuFlags, with_flags
 from ..measuring.inputs import InputFlags, Inputs, gaussian_input
+from ..measuring.reference import check_reference, set_inputs
 from ..models import find_model
 from ..player.network import shapes
 from .output import AsJson, print_json, print_line
@@ -131,10 +132,11 @@ def comparison(
     """The model's operators, and the function that compares it with LiteRT's CPU interpreter on the same inputs."""
     reference = fb.Interpreter(path, num_threads=1, delegate="cpu")
     inputs = inputs.fitted(reference)
-    reference.allocate_tensors()
     details: list[dict[str, Any]] = reference.get_input_details()
     random = np.random.default_rng(seed)
     values = {detail["index"]: inputs.values(detail, random, gaussian_input) for detail in details}
+    check_reference(path, values)
+    reference.allocate_tensors()
     outputs: list[dict[str, Any]] = reference.get_output_details()
     names = [str(detail["name"]) for detail in outputs]
     expected = _run(reference, values)
@@ -161,8 +163,7 @@ def comparison(
 
 
 def _run(interpreter: fb.Interpreter, values: dict[int, Array]) -> list[Array]:
-    for tensor, value in values.items():
-        interpreter.set_tensor(tensor, value)
+    set_inputs(interpreter, values)
     interpreter.invoke()
     return [interpreter.get_tensor(tensor) for tensor in shapes(interpreter.get_output_details())]
 

@@ -18,6 +18,7 @@ import framebind as fb
 from ...delegate.certify.pictures import picture_inputs
 from ..flags import GpuFlags, with_flags
 from ..measuring.inputs import gaussian_input
+from ..measuring.reference import check_reference, set_inputs
 from ..measuring.tensors import TensorError, tensor_errors
 from ..models import find_model
 from ..player.network import shapes
@@ -142,9 +143,11 @@ def _compare(
     path: Path, delegate: fb.GpuDelegate, runs: int, seed: int
 ) -> tuple[Times, Times, list[OutputDifference], list[PictureDifference]]:
     on_cpu = fb.Interpreter(model_path=path, num_threads=1, delegate="cpu")
+    inputs: list[dict[str, Any]] = on_cpu.get_input_details()
+    random = np.random.default_rng(seed)
+    check_reference(path, {detail["index"]: gaussian_input(detail, random) for detail in inputs})
     on_gpu = fb.Interpreter(model_path=path)
     on_gpu.modify_graph_with_delegate(delegate)
-    inputs: list[dict[str, Any]] = on_cpu.get_input_details()
     names = [str(detail["name"]) for detail in on_cpu.get_output_details()]
     run_reference, reference_times = _runner(on_cpu)
     run_test, test_times = _runner(on_gpu)
@@ -186,8 +189,7 @@ def _runner(interpreter: fb.Interpreter) -> tuple[Callable[[list[Array]], Output
     seconds: list[float] = []
 
     def run(values: list[Array]) -> Outputs:
-        for tensor, value in zip(inputs, values, strict=True):
-            interpreter.set_tensor(tensor, value)
+        set_inputs(interpreter, dict(zip(inputs, values, strict=True)))
         started = time.perf_counter()
         interpreter.invoke()
         found = [interpreter.get_tensor(tensor) for tensor in outputs]

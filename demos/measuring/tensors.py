@@ -11,6 +11,7 @@ import numpy.typing as npt
 import framebind as fb
 
 from .inputs import gaussian_input
+from .reference import set_inputs
 
 Array = npt.NDArray[Any]
 
@@ -45,8 +46,7 @@ def tensor_errors(path: Path, options: fb.GpuDelegateOptions, seed: int) -> list
         values = {detail["index"]: gaussian_input(detail, random) for detail in details}
         for interpreter in (on_cpu, on_gpu):
             interpreter.allocate_tensors()
-            for tensor, value in values.items():
-                interpreter.set_tensor(tensor, value)
+            set_inputs(interpreter, values)
             interpreter.invoke()
         return _errors(on_cpu, on_gpu)
     finally:
