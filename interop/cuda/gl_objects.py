@@ -209,8 +209,8 @@ class MappedObjects:
         for resource in self._objects:
             resource.native.context.check()
         with self._context.entered():
-            check(cuda.cuGraphicsMapResources(*mapping, stream), what)
-            try:
+            try:  # from before the call: a signal handler's exception may come before its result
+                check(cuda.cuGraphicsMapResources(*mapping, stream), what)
                 for resource in self._objects:
                     check(resource.copy(stream, to_gl=False), what)
                 yield

@@ -16,6 +16,8 @@ from support.gl_calls import StateReader, differences, set_everything
 from support.interrupts import interrupted_everywhere
 from support.tiny_models import chain
 
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+"""Where nothing can take the exception, as in a finalizer, Python prints it."""
 VALUES = np.arange(64, dtype=np.float32)
 TEXELS = np.arange(256, dtype=np.uint8).reshape(8, 8, 4)
 
@@ -72,6 +74,26 @@ def test_a_models_results(gpu: Device) -> None:
     assert interrupted_everywhere(fetch, recovered) > 10
 
 
+@pytest.mark.parametrize("stay", [False, True], ids=["fetched", "on the GPU"])
+def test_a_models_run(gpu: Device, stay: bool) -> None:
+    interpreter = fb.Interpreter(model_content=chain("ABS", shape=(1, 4, 4, 4)))
+    interpreter.modify_graph_with_delegate(fb.GpuDelegate())
+    interpreter.set_allow_buffer_handle_output(stay)
+    interpreter.allocate_tensors()
+    interpreter.invoke()
+
+    def run(value: int = -2) -> None:
+        interpreter.set_tensor(0, np.full((1, 4, 4, 4), value, np.float32))
+        interpreter.invoke()
+
+    def recovered() -> None:
+        run(-3)
+        interpreter.ensure_tensor_data_is_readable(1)
+        assert (interpreter.get_tensor(1) == 3).all()
+
+    assert interrupted_everywhere(run, recovered) > 100
+
+
 @pytest.mark.parametrize("persistent", [True, False])
 def test_a_cameras_frames(context: fb.GlContext, persistent: bool) -> None:
     frames = UploadRing(context, 8, 8, persistent=persistent)
@@ -121,25 +143,23 @@ def test_a_hosts_state(es: bool) -> None:
     made.make_current()
     context = fb.GlContext.current()
     buffer, texture, frames = fb.GlBuffer(VALUES.nbytes, VALUES), fb.GlTexture(8, 8), UploadRing(context, 8, 8)
+    reader = StateReader(context)
+    defaults = reader.read()
     objects = set_everything(context)
     if not es:
         context.gl.glClampColor(GL.CLAMP_READ_COLOR, 1)
-    reader = StateReader(context)
+    reader.narrow(differences(defaults, reader.read()))
     before = reader.read()
 
-    def copies() -> None:
-        buffer.write(VALUES)
-        buffer.read()
-        texture.write(TEXELS)
-        texture.read()
+    def upload() -> None:
         frames.to_texture(0)
         frames.wait(0)
 
     def recovered() -> None:
         assert differences(before, reader.read()) == {} and not context.parts_kept
 
-    copies()
-    assert interrupted_everywhere(copies, recovered) > 100
+    for copy in (lambda: buffer.write(VALUES), buffer.read, lambda: texture.write(TEXELS), texture.read, upload):
+        assert interrupted_everywhere(copy, recovered) > 100
     del objects
     frames.release()
     context.close()

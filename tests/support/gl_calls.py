@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from typing import Any
 
 import framebind as fb
@@ -80,6 +80,10 @@ class StateReader:
     def _has(self, name: int) -> bool:
         self._gl.glGetFloatv(name, self._values)
         return self._gl.glGetError() == 0
+
+    def narrow(self, names: Container[str]) -> None:
+        """Read less from now on: of the variables without an index only those that are named."""
+        self._known = [name for name in self._known if f"0x{name:04X}" in names]
 
     def read(self) -> dict[str, object]:
         """The values by a name for people."""

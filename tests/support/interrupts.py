@@ -33,21 +33,25 @@ def _is_interrupted(action: Callable[[], object], place: int) -> bool:
     """Whether ``action`` comes as far as the place of this number: it is then interrupted there."""
     left = place
 
-    def enter(frame: FrameType, event: str, _: object) -> Any:
+    def come_to_a_place(frame: FrameType) -> None:
         nonlocal left
+        left -= 1
+        if not left:
+            raise Interrupted(f"line {frame.f_lineno} of {frame.f_code.co_filename}")
+
+    def enter(frame: FrameType, event: str, _: object) -> Any:
         if frame.f_code.co_filename == __file__:
             return None
+        come_to_a_place(frame)
         frame.f_trace_opcodes = True
         before = ""
 
         def trace(frame: FrameType, event: str, _: object) -> Any:
-            nonlocal left, before
+            nonlocal before
             if event == "opcode":
                 # CPython looks for signals at these instructions only, not within the entry and exit of a with block.
-                if before.startswith(("RESUME", "CALL", "JUMP_BACKWARD", "JUMP_ABSOLUTE")):
-                    left -= 1
-                    if not left:
-                        raise Interrupted(f"line {frame.f_lineno} of {frame.f_code.co_filename}")
+                if before.startswith(("CALL", "JUMP_BACKWARD", "JUMP_ABSOLUTE")):
+                    come_to_a_place(frame)
                 before = dis.opname[frame.f_code.co_code[frame.f_lasti]]
             return trace
 
@@ -57,8 +61,8 @@ def _is_interrupted(action: Callable[[], object], place: int) -> bool:
     sys.settrace(enter)
     try:
         action()
-    except Interrupted:
+    except (Interrupted, KeyboardInterrupt):  # the second, if the first came where ctypes can only print it
         return True
     finally:
         sys.settrace(tracing)
-    return False
+    return left <= 0
