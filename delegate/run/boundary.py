@@ -226,7 +226,7 @@ class BoundaryTensors:
     def upload_for_others(self, graph: NativeGraph, tensor: int, info: TensorInfo) -> None:
         """Copy a tensor in the place of the partition that copies it and does not run on the GPU now."""
         key = (graph.index, tensor)
-        if key in self.uses.shared and not self.is_on_gpu(key):
+        if key in self.uses.shared and not self.is_on_gpu(key) and 0 not in info.shape:
             self.binding(key, info)
             self.upload(graph, tensor)
 
@@ -337,7 +337,7 @@ class BoundaryTensors:
         key = (graph.index, tensor)
         self._unreadable.discard(key)
         graph.mark_current(tensor)
-        if key in self.uses.read_on_gpu:
+        if key in self.uses.read_on_gpu and 0 not in info.shape:
             self.binding(key, info)
             self.upload(graph, tensor)
 

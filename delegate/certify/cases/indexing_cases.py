@@ -146,10 +146,8 @@ def shapes_of_both() -> Iterable[ModelCase]:
                 np.broadcast_shapes(left, right)
             except ValueError:
                 continue
-            if left and right:
-                inputs = (ints(*left), ints(*right))
-                label = f"{left} {right}"
-                yield ModelCase("BROADCAST_ARGS", label, inputs, dtype="int32", exact=True, halves=False, known=True)
+            inputs, label = (ints(*left), ints(*right)), f"{left} {right}"
+            yield ModelCase("BROADCAST_ARGS", label, inputs, dtype="int32", exact=True, halves=False, known=True)
 
 
 def indexing_cases() -> Iterable[ModelCase]:

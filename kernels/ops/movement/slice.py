@@ -31,15 +31,13 @@ class Cut:
     computed: int | None = None
 
     def indices(self, size: int) -> tuple[int, int]:
-        """The first index and the number of indices. Raises ValueError if there is none."""
+        """The first index and the number of indices. Raises ValueError if the index to drop is outside."""
         if self.drop:
             place = 0 if self.begin is None else self.begin + size if self.begin < 0 else self.begin
             if not 0 <= place < size:
                 raise ValueError(f"index {self.begin} is outside {size} values")
             return place, 1
         taken = range(*slice(self.begin, self.end, self.step).indices(size))
-        if not taken:
-            raise ValueError(f"{self.begin}:{self.end}:{self.step} takes none of {size} values")
         return taken.start, len(taken)
 
 
@@ -221,8 +219,6 @@ def _fold_strided(options: Any, inputs: list[np.ndarray]) -> np.ndarray:
     result = np.asarray(inputs[0][index])
     for place in taken.new:
         result = np.expand_dims(result, place)
-    if result.size == 0 and options.BeginMask():
-        raise ValueError("LiteRT takes some ranges of no value, whose begin is masked, for whole ones")
     return result
 
 

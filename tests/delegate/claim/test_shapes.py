@@ -332,7 +332,28 @@ def spectra_of_frames() -> bytes:
     return build(G(tensors, operators, [0], [20]))
 
 
+def powers() -> bytes:
+    """2.5 to the power of x, of rank 5, as converters make it for an unknown batch: both are broadcast to the shape of
+    both. The scalar's own shape is empty.
+    """
+    tensors = [
+        T("x", (1, 2, 3, 2, 3)), T("n", ()), T("shape", (5,), dtype="int64"), T("none", (0,), [], "int64"),
+        T("all", (5,), dtype="int64"), T("scalar", (), 2.5), T("a", (1, 2, 3, 2, 3)), T("b", (1, 2, 3, 2, 3)),
+        T("y", (1, 2, 3, 2, 3)),
+    ]  # fmt: skip
+    operators = [
+        Op("NEG", [0], [1]),
+        Op("SHAPE", [1], [2], options("Shape", outType=4)),
+        Op("BROADCAST_ARGS", [3, 2], [4]),
+        Op("BROADCAST_TO", [5, 4], [6], version=2),
+        Op("BROADCAST_TO", [1, 4], [7], version=2),
+        Op("POW", [6, 7], [8], options("Pow")),
+    ]
+    return build(G(tensors, operators, [0], [8]))
+
+
 MODELS: dict[str, tuple[bytes, Sequence[Shape]]] = {
+    "broadcast scalar": (powers(), [(1, 2, 3, 2, 3), (3, 2, 3, 2, 3)]),
     "empty parts of SHAPE": (spectra_of_frames(), [(1, 16), (3, 32), (2, 8)]),
     "SHAPE": (scaled_by_shape(), [(1, 4, 6, 3), (3, 2, 2, 1), (1, 4, 6, 3)]),
     "places": (places_of_positive_values(), [(1, 4, 5, 3), (2, 3, 4, 5), (1, 2, 1, 3)]),
@@ -508,7 +529,9 @@ def test_the_cpu_does_not_reach_what_is_bound(context: fb.GlContext) -> None:
 
 
 @pytest.mark.parametrize(
-    "model, shape", [(scaled_by_shape(), (1, 4 * 8 * 3)), (spectra_of_frames(), (1, 2, 5))], ids=["scaled", "empty"]
+    "model, shape",
+    [(scaled_by_shape(), (1, 4 * 8 * 3)), (spectra_of_frames(), (1, 2, 5)), (powers(), (1, 2, 3, 2, 3))],
+    ids=["scaled", "empty", "broadcast"],
 )
 def test_nothing_of_shapes_that_are_computed_stays_on_the_cpu(model: bytes, shape: Shape) -> None:
     interpreter = applied(model)
