@@ -174,8 +174,9 @@ class GpuDelegate(Uncopied):
 
     def fence(self) -> Fence:
         """A fence after all runs so far: ``wait()`` blocks until the GPU has passed it, ``done`` only asks."""
-        device = self.engine.boundary.device
-        if device is None or self.engine.closed:
+        boundary = self.engine.boundary
+        device = boundary.device
+        if device is None or boundary.closed:
             device = self.engine.running_device()  # which raises
         if device.needs_entering:
             with device.entered():
