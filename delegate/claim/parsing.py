@@ -12,7 +12,7 @@ from ...kernels.ops.constant.constants import Constant
 from ...kernels.ops.constant.folding import fold
 from ...kernels.ops.pointwise.quantize import Dequantize, float_view, half_view, rounding_epilogue
 from ...kernels.registry import OPERATORS, why_unsupported
-from ...kernels.tensor import QUANTIZED_DTYPES, RUNTIME_DTYPES, Bounds, TensorInfo
+from ...kernels.tensor import INTEGER_DTYPES, QUANTIZED_DTYPES, RUNTIME_DTYPES, Bounds, TensorInfo
 from ..read.model import RawOperator, Subgraph
 from ..read.types import computed_types
 from ..transform.graph import Node
@@ -103,14 +103,14 @@ def parse_operator(raw: RawOperator, parsed: ParsedSubgraph, *, unless: Collecti
     for output, shape, constant in zip(raw.outputs, shapes, _output_values(node, tensors), strict=True):
         known = tensors[output]
         has_shape = output in unless or shape == known.shape
-        if has_shape and constant is None and bounds is None and known.dtype == "float32":
+        if has_shape and constant is None and known.dtype == "float32":
             continue  # the file says all that there is to know of most tensors
         tensors[output] = replace(
             known,
             shape=known.shape if has_shape else tuple(map(int, shape)),
             constant=constant if constant is not None else known.constant,
             exact_in_f32=not node.integers and not isinstance(node.operation, Constant),
-            bounds=bounds,
+            bounds=bounds if known.dtype in INTEGER_DTYPES else None,
         )
     return node
 

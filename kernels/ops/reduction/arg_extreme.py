@@ -11,9 +11,6 @@ from ...operation import Collapsed, Launch, Lowering, Operation, Parsed, TfliteN
 from ...tensor import INDEX_DTYPES, LARGEST_RANK, around_axis, ranked
 from ..arguments import axis_of, declared_by, index_constant, require_type, require_values
 
-LONGEST_AXIS = 1 << 30
-"""A bound on the length of an axis, also after a model's inputs are resized."""
-
 
 @dataclass(frozen=True)
 class ArgExtreme(Operation):
@@ -45,9 +42,9 @@ class ArgExtreme(Operation):
 def _parse(node: TfliteNode, *, maximum: bool) -> Parsed:
     require_values(node.inputs[:1], [])
     require_type(INDEX_DTYPES, *node.outputs)
-    rank = len(node.inputs[0].shape) if node.inputs[0] else 0
-    axis = axis_of(index_constant(node.inputs[1], "axis").reshape(-1)[0], rank)
-    return Parsed(ArgExtreme(axis, rank, maximum=maximum), bounds=(0, LONGEST_AXIS))
+    shape = node.inputs[0].shape if node.inputs[0] else ()
+    axis = axis_of(index_constant(node.inputs[1], "axis").reshape(-1)[0], len(shape))
+    return Parsed(ArgExtreme(axis, len(shape), maximum=maximum), bounds=(0, shape[axis] - 1))
 
 
 _OF_NAN = "NaN does not count; whether it does in LiteRT depends on its place and the length of the row"

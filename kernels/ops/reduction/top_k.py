@@ -31,10 +31,11 @@ class TopK(Operation):
 def _parse(node: TfliteNode) -> Parsed:
     require_float(node.inputs[0], *node.outputs[:1])
     require_type({"int32"}, *node.outputs[1:])
+    source = node.inputs[0]
     count = int(shape_constant(node.inputs[1], "k", INDEX_DTYPES | {"int16"}).reshape(-1)[0])
-    if node.inputs[0] is None or not node.inputs[0].shape or not 1 <= count <= node.inputs[0].shape[-1]:
+    if source is None or not source.shape or not 1 <= count <= source.shape[-1]:
         raise Unsupported(f"k is {count}, which is not between 1 and the size of the last axis")
-    return Parsed(TopK(count))
+    return Parsed(TopK(count), bounds=(0, source.shape[-1]))  # the size itself for a row of NaN
 
 
 TFLITE = (TfliteOp("TOPK_V2", _parse, max_version=3, inputs=2, moves_values=True, results=(0, "int32")),)

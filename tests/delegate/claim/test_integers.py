@@ -13,10 +13,12 @@ from framebind.delegate.certify.cases.compiled import program_on_null
 from framebind.delegate.certify.cases.operator_models import options, run_model, run_on_cpu, values
 from framebind.delegate.claim.claims import Claims, claim
 from framebind.delegate.read.reader import read_model
+from framebind.interop.device import Device
 from framebind.interop.record.null import NullDevice
 from framebind.interop.record.one_dispatch import merge
 from framebind.kernels.codegen.glsl import GLSL
 from framebind.kernels.codegen.render import render_program
+from support.model_runs import backend_of
 from support.tiny_models import G, Op, T, build
 
 BINARY = {
@@ -104,6 +106,50 @@ def test_other_integers_stay_on_the_cpu(name: str, table: Any, dtype: str, says:
     model = Integers(np.zeros(4, dtype), np.zeros(4, dtype))
     model.add(name, [0, 1], (4,), table, dtype)
     assert says in model.claims().unsupported[0]
+
+
+def places_of_peaks(rows: int) -> bytes:
+    """Places of the largest values of tables of 15 columns, as detectors find peaks: rows, columns, and numbers in all
+    tables, in int64. GATHER reads at each place.
+    """
+    count, shape, i64 = rows * 15, (2, 4), {"dtype": "int64"}
+    tensors = [
+        T("x", (2, count)), T("k", (), 4, "int32"), T("values", shape), T("places", shape, dtype="int32"),
+        T("p", shape, **i64), T("4", (), 4, "int64"), T("starts", (2, 1), [[0], [4 * count]], "int64"),
+        T("15", (), 15, "int64"), *(T(name, shape, **i64) for name in ("bytes", "starting", "columns", "begins")),
+        T("table", (15, 3), values(15, 3)), T("taken", (2, 4, 3)), T("number", shape), T("begin", shape),
+    ]  # fmt: skip
+    operators = [
+        Op("TOPK_V2", [0, 1], [2, 3], options("TopKV2")),
+        Op("CAST", [3], [4], options("Cast")),
+        Op("MUL", [4, 5], [8], options("Mul")),
+        Op("ADD", [8, 6], [9], options("Add")),
+        Op("FLOOR_MOD", [4, 7], [10], options("FloorMod")),
+        Op("SUB", [4, 10], [11], options("Sub")),
+        Op("GATHER", [12, 10], [13], options("Gather")),
+        Op("CAST", [9], [14], options("Cast")),
+        Op("CAST", [11], [15], options("Cast")),
+    ]
+    return build(G(tensors, operators, [0], [2, 13, 14, 15]))
+
+
+@pytest.mark.parametrize("gpu", ["gl", "cl:pocl"], indirect=True)
+def test_int64_of_the_places_of_the_largest_values_stays_on_the_gpu(gpu: Device) -> None:
+    """A place is less than the row is long, so that products fit 32 bits."""
+    model, x = places_of_peaks(20), values(2, 300)
+    interpreter = fb.Interpreter(model_content=model)
+    interpreter.modify_graph_with_delegate(fb.GpuDelegate(fb.GpuDelegateOptions(backend=backend_of(gpu))))
+    for result, expected in zip(run_model(interpreter, [x]), run_on_cpu(model, [x]), strict=True):
+        np.testing.assert_array_equal(result, expected)
+    assert {operator.runs_on for operator in interpreter.delegated_ops()} == {"gpu"}
+
+
+def test_bounds_of_places_follow_from_the_length_of_the_axis() -> None:
+    model = Integers(np.zeros((2, 40), np.int32))
+    place = model.add("ARG_MAX", [0, model.constant(1)], (2,), options("ArgMax", outputType=4), "int64")
+    small = model.add("MUL", [place, model.constant((1 << 31) // 40, "int64")], (2,), options("Mul"), "int64")
+    model.add("ADD", [small, model.constant(1 << 30, "int64")], (2,), options("Add"), "int64")
+    assert list(model.claims().unsupported) == [4]
 
 
 def test_bounds_of_int64_follow_from_its_operators() -> None:
