@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -21,7 +21,7 @@ from .player.run import main
 from .player.task import Finder, Model, Run, Scene, Task
 from .vision import boxes, ssd
 from .vision.captions import draw_notice, draw_tag
-from .vision.labels import palette, read_labels
+from .vision.labels import names_without_background, palette, read_labels
 from .vision.one_euro import OneEuro
 from .vision.selection import Boxes, selector
 
@@ -79,6 +79,8 @@ def prepare(scene: Scene, score: float | None = None, labels: Path | None = None
     for a model that is not a known detector.
     """
     network, (image,) = scene.network, scene.network.inputs
+    if ssd.is_selected(list(network.outputs.values())):
+        return _prepare_selected(scene, score, labels)
     detector, classes = _detector(network)
     least = detector.least if score is None else score
     names = ["face"] if classes == 1 and labels is None else read_labels(labels, classes)
@@ -102,6 +104,8 @@ def prepare(scene: Scene, score: float | None = None, labels: Path | None = None
 
 def finder(model: Model, size: tuple[int, int], labels: Path | None = None) -> Finder:
     """The same without drawing. Raises ModelError for a model that is not a known detector."""
+    if ssd.is_selected(list(model.outputs.values())):
+        return _selected_finder(model, size, labels)
     detector, classes = _detector(model)
     names = ["face"] if classes == 1 and labels is None else read_labels(labels, classes)
     crop, is_logit, found = _crop(detector, size), None, list[Detection]()
@@ -130,9 +134,64 @@ def finder(model: Model, size: tuple[int, int], labels: Path | None = None) -> F
     return Finder(find, lambda marks: draw_boxes(marks, found, names, size))
 
 
+# Detectors that select their boxes themselves -------------------------------------------------------------------------
+
+
+def _prepare_selected(scene: Scene, score: float | None, labels: Path | None) -> Task:
+    """The task of an SSD whose last operator, TFLite_Detection_PostProcess, selects the boxes on the CPU."""
+    network, (image,), size = scene.network, scene.network.inputs, scene.picture.size
+    network.leave_outputs()
+    names, found, tensors = names_without_background(labels), list[Detection](), list(network.outputs)
+
+    def draw(frame: fb.GlTexture) -> None:
+        nonlocal found
+        network.bind(image, frame, mean=0.5, std=0.5, crop=_whole(size))
+        network.run()
+        scene.picture.copy_from(frame)
+        found = match(_detected([network.output(tensor) for tensor in tensors], size, score, names), found)
+
+    return Task(
+        draw,
+        overlay=lambda overlay: draw_boxes(overlay, found, names, size),
+        results=lambda: [as_row(each, names) for each in found],
+    )
+
+
+def _selected_finder(model: Model, size: tuple[int, int], labels: Path | None) -> Finder:
+    """The same without drawing."""
+    names, found = names_without_background(labels), list[Detection]()
+
+    def find(run: Run) -> list[dict[str, Any]]:
+        nonlocal found
+        outputs = run(Sampling(0.5, 0.5, _whole(size), 0.0))
+        found = match(_detected(outputs, size, None, names), found)
+        return [as_row(each, names) for each in found]
+
+    return Finder(find, lambda marks: draw_boxes(marks, found, names, size))
+
+
+def _detected(
+    outputs: Sequence[Array], size: tuple[int, int], score: float | None, names: list[str]
+) -> list[Detection]:
+    """The objects that TFLite_Detection_PostProcess selected, and that are likely enough. Classes that ``names`` lacks
+    are added to it.
+    """
+    boxes, least = ssd.selected(outputs), 0.5 if score is None else score
+    names += [f"class {number}" for number in range(len(names), max([0, *boxes.classes + 1]))]
+    return [
+        Detection(place * np.tile(size, 2), float(each), int(number), OneEuro(MIN_CUTOFF, BETA / max(size)))
+        for place, number, each in zip(*boxes, strict=True)
+        if each >= least
+    ]
+
+
 def _crop(detector: Detector, size: tuple[int, int]) -> Crop:
     """The part of a picture of ``size`` (width, height) that a detector gets."""
-    return (0.0, 0.0, float(size[0]), float(size[1])) if detector.stretched else square(size)
+    return _whole(size) if detector.stretched else square(size)
+
+
+def _whole(size: tuple[int, int]) -> Crop:
+    return 0.0, 0.0, float(size[0]), float(size[1])
 
 
 def as_row(found: Detection, names: list[str]) -> dict[str, Any]:
@@ -199,7 +258,8 @@ def _detector(network: Model) -> tuple[Detector, int]:
         return objects(), shapes[1][1]
     raise fb.ModelError(
         f"{network.path.name} is no detector that is known here: its outputs are {list(network.outputs.values())}, not "
-        "1x896x16 and 1x896x1 (faces) nor 1x2034x4 and 1x2034x91 (SSD MobileNet v2 at 320x320)"
+        "1x896x16 and 1x896x1 (faces), 1x2034x4 and 1x2034x91 (SSD MobileNet v2 at 320x320) nor boxes "
+        "1xNx4, classes 1xN, scores 1xN and their number (TFLite_Detection_PostProcess)"
     )
 
 

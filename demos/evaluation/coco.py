@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 import framebind as fb
 
+from ..vision.ssd import is_selected, selected
 from .preprocessing import load, resize
 
 Array = npt.NDArray[Any]
@@ -40,19 +41,18 @@ class Detections:
     def __call__(self, path: Path, outputs: Sequence[Array]) -> None:
         """Add a picture's boxes. Raises ModelError for outputs of another form."""
         shapes = [output.shape for output in outputs]
-        if len(outputs) != 4 or shapes[0][-1:] != (4,) or outputs[1].size * 4 != outputs[0].size:
+        if not is_selected(shapes):
             raise fb.ModelError(
                 f"a detector has the outputs boxes 1xNx4, classes 1xN, scores 1xN and their number, not {shapes}"
             )
         picture = self._truth.pictures[path.name]
         height, width = picture["height"], picture["width"]
-        boxes, classes, scores = outputs[0].reshape(-1, 4), outputs[1].ravel(), outputs[2].ravel()
-        for number in range(min(int(outputs[3].ravel()[0]), len(boxes))):
-            top, left, bottom, right = (float(value) for value in boxes[number])
+        for place, number, score in zip(*selected(outputs), strict=True):
+            left, top, right, bottom = map(float, place)
             sides = [left * width, top * height, (right - left) * width, (bottom - top) * height]
             self.rows.append({
-                "image_id": picture["id"], "category_id": int(classes[number]) + self._offset, "bbox": sides,
-                "score": float(scores[number]),
+                "image_id": picture["id"], "category_id": int(number) + self._offset, "bbox": sides,
+                "score": float(score),
             })  # fmt: skip
 
 

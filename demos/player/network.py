@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import math
 import os
@@ -55,6 +56,7 @@ class Network:
         self._interpreter.set_allow_buffer_handle_output(True)
         self._unbound: dict[Mode, fb.Interpreter] = {}
         self._bound: dict[int, tuple[fb.GlTexture | fb.GlBuffer, Sampling]] = {}
+        self._is_split = False
 
     @property
     def runs_on(self) -> str:
@@ -113,11 +115,24 @@ class Network:
         self._bound[tensor] = obj, sampling
         self._delegate.bind_buffer_to_tensor(obj, tensor, **sampling._asdict())
 
+    def leave_outputs(self) -> None:
+        """Bind no output: the CPU computes them from what the GPU did, which each run copies, counted. See ``output``.
+
+        Before the first ``run``.
+        """
+        self._is_split = True
+
+    def output(self, tensor: int) -> Array:
+        """The values of an output of the last ``run`` that is not bound."""
+        interpreter = self._interpreter if self.mode == "gpu" else self._without_bindings()
+        return interpreter.get_tensor(tensor)
+
     def run(self) -> None:
         """Compute the outputs from the inputs."""
         if self.mode == "gpu":
             self._timer.mark("inference")
-            self._interpreter.invoke()
+            with fb.transfer_guard("allow") if self._is_split else contextlib.nullcontext():
+                self._interpreter.invoke()
         else:
             with fb.transfer_guard("allow"):
                 self._copy()
@@ -131,7 +146,7 @@ class Network:
         self._timer.mark("inference")
         interpreter.invoke()
         self._timer.mark("copy")
-        for tensor in self.outputs:
+        for tensor in () if self._is_split else self.outputs:
             _write(*self._bound[tensor], interpreter.get_tensor(tensor))
 
     def _without_bindings(self) -> fb.Interpreter:

@@ -270,8 +270,13 @@ class BoundModel:
         self.upload = f"input tensor {image} '{name}'{FROM_ARRAY}"
         """The reason under which ``fb.transfers`` counts planes that come from the CPU."""
         self._buffers = [api.buffer(np.zeros(max(math.prod(shape), 1), np.float32)) for shape in self.outputs.values()]
-        for tensor, buffer in zip(self.outputs, self._buffers, strict=True):
-            self._delegate.bind_buffer_to_tensor(buffer, tensor)
+        operators = self._interpreter.delegated_ops()
+        on_cpu = {tensor for each in operators if each.runs_on == "cpu" for tensor in each.outputs if not each.subgraph}
+        self._unbound = {number: tensor for number, tensor in enumerate(self.outputs) if tensor in on_cpu}
+        """The outputs that operators behind the GPU's compute on the CPU."""
+        for number, (tensor, buffer) in enumerate(zip(self.outputs, self._buffers, strict=True)):
+            if number not in self._unbound:
+                self._delegate.bind_buffer_to_tensor(buffer, tensor)
 
     def run(self, picture: fb.YuvPicture, sampling: Sampling, meanwhile: Callable[[], None]) -> Outputs:
         """Run the model on a picture. ``meanwhile`` is called while the GPU works."""
@@ -279,9 +284,11 @@ class BoundModel:
         self._delegate.bind_buffer_to_tensor(
             picture, image, mean=sampling.mean, std=sampling.std, crop=sampling.crop, rotation=sampling.rotation
         )
-        self._interpreter.invoke()
+        with fb.transfer_guard("allow") if self._unbound else contextlib.nullcontext():
+            self._interpreter.invoke()
         meanwhile()
-        return Outputs(self._buffers, list(self.outputs.values()))
+        computed = {number: self._interpreter.get_tensor(tensor) for number, tensor in self._unbound.items()}
+        return Outputs(self._buffers, list(self.outputs.values()), computed)
 
     def close(self) -> None:
         """Free everything on the GPU."""
@@ -293,8 +300,9 @@ class BoundModel:
 class Outputs(Sequence[Values]):
     """The outputs of a run. Each is read when it is asked for: many models have large ones that nobody looks at."""
 
-    def __init__(self, buffers: list[Any], shapes: list[tuple[int, ...]]) -> None:
-        self._buffers, self._shapes = buffers, shapes
+    def __init__(self, buffers: list[Any], shapes: list[tuple[int, ...]], computed: dict[int, Values]) -> None:
+        """``computed`` are those of the CPU, by number."""
+        self._buffers, self._shapes, self._computed = buffers, shapes, computed
 
     def __len__(self) -> int:
         return len(self._buffers)
@@ -306,6 +314,8 @@ class Outputs(Sequence[Values]):
     def __getitem__(self, number: int | slice) -> Values | list[Values]:
         if isinstance(number, slice):
             return [self[each] for each in range(*number.indices(len(self)))]
+        if number in self._computed:
+            return self._computed[number]
         buffer, values = self._buffers[number], np.empty(self._shapes[number], np.float32)
         if isinstance(buffer, fb.CudaArray):
             buffer.read(fb.CudaContext.current(), values, DETECTIONS)

@@ -17,10 +17,7 @@ def read_labels(path: Path | None, classes: int) -> list[str]:
     """
     if path is None:
         return [f"class {number}" for number in range(classes)]
-    try:
-        names = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise fb.SourceError(f"the labels '{path}' cannot be read as lines of text: {error}") from error
+    names = _lines(path)
     if len(names) == classes - 1:
         names.insert(0, "background")
     if len(names) != classes:
@@ -29,6 +26,22 @@ def read_labels(path: Path | None, classes: int) -> list[str]:
             "labels that belongs to the model, a line for each class"
         )
     return names
+
+
+def names_without_background(path: Path | None) -> list[str]:
+    """The names in a text file, a line each, without the first one if that is the background ("???", "background").
+
+    Empty if there is no file. Raises SourceError.
+    """
+    names = [] if path is None else _lines(path)
+    return names[1:] if names and names[0].strip().lower() in ("???", "background") else names
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        return path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise fb.SourceError(f"the labels '{path}' cannot be read as lines of text: {error}") from error
 
 
 def palette(classes: int) -> list[Color]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -55,6 +55,30 @@ def coco_anchors() -> Array:
         square = math.sqrt(scales[k] * scales[k + 1])
         layers.append(grid(cells, [(0.1, 0.1), *sizes] if k == 0 else [*sizes, (square, square)]))
     return np.concatenate(layers)
+
+
+class Selected(NamedTuple):
+    """The boxes that TFLite_Detection_PostProcess selected: places (n, 4), classes (n) from 0 on, and scores (n)."""
+
+    places: Array
+    """Left, top, right and bottom, from 0 to 1."""
+    classes: Array
+    scores: Array
+
+
+def is_selected(shapes: Sequence[tuple[int, ...]]) -> bool:
+    """Whether outputs of these shapes are TFLite_Detection_PostProcess's, in its order: boxes (1, N, 4), classes
+    (1, N), scores (1, N) and the number of boxes (1).
+    """
+    return len(shapes) == 4 and shapes[0][-1:] == (4,) and math.prod(shapes[1]) * 4 == math.prod(shapes[0])
+
+
+def selected(outputs: Sequence[Array]) -> Selected:
+    """The boxes in the outputs of TFLite_Detection_PostProcess, which are top, left, bottom, right."""
+    boxes, classes, scores, number = outputs
+    count = min(int(number.ravel()[0]), boxes.size // 4)
+    places = boxes.reshape(-1, 4)[:count, [1, 0, 3, 2]]
+    return Selected(places, classes.ravel()[:count].astype(int), scores.ravel()[:count])
 
 
 def sigmoid(values: Array) -> Array:

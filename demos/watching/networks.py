@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
+
+import numpy.typing as npt
 
 import framebind as fb
 
@@ -100,6 +103,12 @@ class Lane(Network):
         self._bound[tensor] = obj, sampling
         if self.shared.lane is self:
             self.shared.network.bind_sampled(tensor, obj, sampling)
+
+    def leave_outputs(self) -> None:
+        self.shared.network.leave_outputs()
+
+    def output(self, tensor: int) -> npt.NDArray[Any]:
+        return self.shared.network.output(tensor)
 
     def run(self) -> None:
         if self.shared.lane is not self:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -13,8 +14,11 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 from skimage.feature import Cascade
+from typer.testing import CliRunner
 
 import framebind as fb
+import stand_ins
+from framebind.__main__ import app
 from framebind.demos import detection
 from framebind.demos.detection import Detection
 from framebind.demos.player.network import resample
@@ -27,6 +31,7 @@ from framebind.demos.vision.one_euro import OneEuro
 from framebind.demos.vision.selection import MOST_BOXES
 from support.demo_models import object_model
 from support.environment import photograph_path
+from support.video.clips import write_clip
 
 Array = npt.NDArray[Any]
 Photograph = Callable[..., npt.NDArray[np.uint8]]
@@ -179,3 +184,44 @@ def test_boxes_are_smoothed_with_those_of_the_same_object() -> None:
     # Two on one place: only one of them is the object of before.
     twice = detection.match(seen((0, 0, 100, 100, 1), (1, 0, 101, 100, 1)), before[:1])
     assert twice[0].smooth is before[0].smooth and twice[1].smooth is not before[0].smooth
+
+
+@pytest.fixture
+def ssd_model(tmp_path: Path) -> Path:
+    """A stand-in for SSD MobileNet v1, whose last operator selects the boxes on the CPU."""
+    path = tmp_path / "ssd.tflite"
+    path.write_bytes(stand_ins.ssd_mobilenet(blocks=3, width=0.25))
+    return path
+
+
+def test_a_detector_that_selects_its_boxes_gives_what_litert_gives(
+    find: Callable[..., list[Detection]], photograph: Photograph, ssd_model: Path, tmp_path: Path
+) -> None:
+    rgb = photograph()
+    height, width = rgb.shape[:2]
+    labels = tmp_path / "labels.txt"
+    labels.write_text("\n".join(["???", *(f"thing {number}" for number in range(90))]))
+    found = find(ssd_model, rgb, score=0.0, labels=labels)
+    interpreter = litert.Interpreter(str(ssd_model))
+    interpreter.allocate_tensors()
+    interpreter.set_tensor(0, (resample(rgb, (300, 300)) / 127.5 - 1)[None].astype(np.float32))
+    interpreter.invoke()
+    boxes, classes, scores, _ = (interpreter.get_tensor(each["index"]) for each in interpreter.get_output_details())
+    assert [each.number for each in found] == classes[0].astype(int).tolist()
+    np.testing.assert_allclose([each.score for each in found], scores[0], rtol=1e-3)
+    np.testing.assert_allclose(
+        [each.places for each in found], boxes[0][:, [1, 0, 3, 2]] * [width, height, width, height], atol=0.5
+    )
+    assert detection.as_row(found[0], [f"thing {number}" for number in range(90)])["class"].startswith("thing ")
+
+
+@pytest.mark.parametrize("save", ["jsonl", "jsonl,video"])
+def test_videos_go_through_a_detector_that_selects_its_boxes(save: str, ssd_model: Path, tmp_path: Path) -> None:
+    write_clip(tmp_path / "a.mp4", size=(64, 48), frames=2)
+    given = ["--model", str(ssd_model), "--save", save, "--backend", "gl"]
+    done = CliRunner().invoke(
+        app, ["process", "--task", "detect", str(tmp_path / "a.mp4"), "--output", str(tmp_path / "out"), *given]
+    )
+    assert done.exit_code == 0, done.output
+    rows = [json.loads(line) for line in (tmp_path / "out" / "a.jsonl").read_text().splitlines()]
+    assert {row["frame"] for row in rows} == {0, 1}
