@@ -38,7 +38,7 @@ REFUSALS = (
     ),
     Refusal(
         "an operator has more inputs than it reads",
-        r"NumInputs\(node\) != \d|NumInputs\(node\), \d|num_inputs|NumInputs\(node\) == ",
+        r"has_bias|NumInputs\(node\) != \d|NumInputs\(node\), \d|num_inputs|NumInputs\(node\) == ",
         "the first ones count",
     ),
     Refusal(
@@ -56,7 +56,7 @@ REFUSALS = (
     ),
     Refusal(
         "operands have types that LiteRT's kernel does not take together",
-        r"type|is_optional_bias_int",
+        r"(?i)type|is_optional_bias_int",
         "float16 and float32 are computed as float32, quantized integers as the real numbers they stand for",
     ),
 )  # fmt: skip

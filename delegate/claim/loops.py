@@ -45,7 +45,9 @@ def unroll(
         for source, output in zip(results, raw.outputs, strict=True):
             if output not in unless:
                 parsed.set_shapes((output,), (parsed.tensors[source].shape,))
-            copy = RawOperator(raw.index, "RESHAPE", 1, False, None, (source,), (output,))
+            shape = np.array(parsed.tensors[output].shape, np.int32)
+            form = parsed.add(TensorInfo("shape", shape.shape, "int32", shape))
+            copy = RawOperator(raw.index, "RESHAPE", 1, False, None, (source, form), (output,))
             loop.nodes.append(parse_operator(copy, parsed, unless=unless))
     except Unsupported:
         for number in range(known, len(parsed.stored)):

@@ -42,14 +42,16 @@ def _parse_reshape(node: TfliteNode) -> Parsed:
 
 
 def _destination(node: TfliteNode) -> tuple[int, ...]:
+    """The shape as LiteRT finds it: of integers of 32 bits, or else of the options, in which [0] and none are a
+    scalar's.
+    """
     given = node.inputs[1] if len(node.inputs) > 1 else None
     if given is not None and given.constant is None:
         raise Unsupported(f"tensor '{given.name}', its shape, is known only while the model runs")
-    if given is not None and given.constant is not None:
-        return tuple(int(n) for n in given.constant.reshape(-1))
-    if node.options is not None and node.options.NewShapeLength():
-        return tuple(int(n) for n in node.options.NewShapeAsNumpy())
-    return node.outputs[0].shape
+    if given is not None and given.constant is not None and given.dtype == "int32":
+        return tuple(given.constant.reshape(-1).tolist())
+    shape = node.options.NewShapeAsNumpy().tolist() if node.options and node.options.NewShapeLength() else []
+    return () if shape == [0] else tuple(shape)
 
 
 def _parsed(node: TfliteNode, make: Callable[[TensorInfo], Operation]) -> Parsed:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import ai_edge_litert.interpreter as litert
 import numpy as np
 import pytest
 
@@ -188,3 +189,32 @@ def test_a_pooling_without_indices(operator: str) -> None:
     graph = G([T("x", (1, 4, 4, 1)), T("y", (1, 2, 2, 1))], [Op(operator, [0], [1], bytes(24))], [0], [1])
     assert list(reasons(graph)) == [0]
     assert divided([], read_model(build(graph)).subgraphs[0]) == {}
+
+
+@pytest.mark.parametrize(
+    ("shape", "new_shape", "expected"),
+    [
+        (None, [], "(2, 3) cannot be reshaped to ()"),
+        (None, [0], "(2, 3) cannot be reshaped to ()"),
+        (None, [3, 2], None),
+        (T("s", (2,), [3, 2], "int32"), [], None),
+        (T("s", (2,), [3, 2], "int64"), [], "(2, 3) cannot be reshaped to ()"),
+        (T("s", (2,), [5, 5], "int64"), [3, 2], None),
+        (T("s", (1,), [0], "int32"), [3, 2], "(2, 3) cannot be reshaped to (0,)"),
+    ],
+)
+def test_a_reshape_takes_the_shape_that_litert_takes(
+    shape: T | None, new_shape: list[int], expected: str | None
+) -> None:
+    """That of the output in the file counts for nothing: LiteRT refuses what cannot be reshaped."""
+    tensors = [T("x", (2, 3)), T("y", (3, 2)), *([shape] if shape else [])]
+    operator = Op("RESHAPE", [0, 2] if shape else [0], [1], options("Reshape", newShape=new_shape))
+    graph = G(tensors, [operator], [0], [1])
+    assert reasons(graph) == ({0: expected} if expected else {})
+    interpreter: Any = litert.Interpreter(model_content=build(graph))
+    if expected is None:
+        interpreter.allocate_tensors()
+        assert tuple(interpreter.get_output_details()[0]["shape"]) == (3, 2)
+    else:
+        with pytest.raises(RuntimeError):
+            interpreter.allocate_tensors()
