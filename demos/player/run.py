@@ -132,7 +132,7 @@ def _source(options: Options, photograph: Path) -> fb.Source:
         ("--fourcc", options.fourcc, is_camera),
     ):  # fmt: skip
         if given is not None and not taken:
-            raise typer.BadParameter(f"{option} is for {TAKES[option]}: '{name}' has its own")
+            raise typer.BadParameter(f"{option} is for {TAKES[option]}: '{fb.masked_address(name)}' has its own")
     written = [*options.output, *([options.profile] if options.profile else [])]
     check_written(written, source=name, model=options.model)
     name = f"synthetic:{photograph}" if name == "synthetic" else name

@@ -188,6 +188,7 @@ def test_mistakes_on_the_command_line(tmp_path: Path) -> None:
         (["--source", picture, "--size", "64x48"], "--size is for cameras and synthetic motion"),
         (["--source", picture, "--fps", "30"], "--fps is for cameras"),
         (["--fourcc", "YUYV"], "--fourcc is for cameras: 'synthetic' has its own"),
+        (["--source", "http://me:hidden@a/b?c=hidden", "--fps", "30"], "'http://***@a/b?c=***' has its own"),
     ):
         code, output = command_line(segmentation, *given, "--output", tmp_path / "b.png")
         assert code == 2 and says in output, output
