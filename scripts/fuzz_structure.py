@@ -29,6 +29,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +70,8 @@ RAN = ("the same", "explained", "undefined", "promised", "wrong result", "undeci
 KNOWN = (fb.FramebindError,)
 INPUTS = ("noise", "ties", "picture")
 """Each model runs once with each of these kinds of input."""
+KERNELS = (litert.OpResolverType.AUTO, litert.OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES)
+"""LiteRT's sets of kernels: with XNNPACK, and without."""
 LARGE = 1 << 22
 """Values of outputs above which they are not compared: all that LiteRT and framebind compute is kept for it."""
 CHAIN_STEPS = {"int8": 8.0, "uint8": 8.0, "int16": 1024.0}
@@ -140,14 +143,14 @@ def _through_invoke(content: bytes, road: str) -> str:
     finally:
         delegate.close()
     if isinstance(expected, str):  # XNNPACK refuses some models that LiteRT's other kernels run
-        expected = on_litert(content, litert.OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES)
+        expected = on_litert(content, KERNELS[1])
     if isinstance(expected, str):
         promise = promise_for(expected)
         return f"promised: {promise}" if promise else f"undecided: LiteRT says {expected}"[:300]
     return difference(results, expected, content)
 
 
-def on_litert(content: bytes, kernels: Any = litert.OpResolverType.AUTO) -> list[list[Any]] | str:
+def on_litert(content: bytes, kernels: Any = KERNELS[0]) -> list[list[Any]] | str:
     """LiteRT's results, or its error."""
     try:
         interpreter = litert.Interpreter(model_content=content, num_threads=1, experimental_op_resolver_type=kernels)
@@ -194,7 +197,7 @@ def difference(results: Sequence[list[Any]], expected: Sequence[list[Any]], cont
     model = read_model(content)
     if any(operator.name in UNDEFINED for subgraph in model.subgraphs for operator in subgraph.operators):
         return "undefined"
-    others = on_litert(content, litert.OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES)
+    others = on_litert(content, KERNELS[1])
     if isinstance(others, str):
         others = expected
     for kind, *outputs in zip(INPUTS, results, expected, others, strict=True):
@@ -332,7 +335,7 @@ def _serve_one(number: int, content: bytes, road: str, writer: int, patience: in
     """Run a mutant and write its outcome; whether the process may go on with another."""
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     signal.alarm(SECONDS.get(road, 60) * patience)
-    outcome = str(on_litert(content)) if road == "LiteRT" else outcome_of(content, road)
+    outcome = str(list(map(partial(on_litert, content), KERNELS))) if road == "LiteRT" else outcome_of(content, road)
     signal.alarm(0)
     grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 - before
     if grown > RESIDENT:

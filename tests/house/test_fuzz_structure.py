@@ -167,7 +167,7 @@ def _fake(content: bytes, road: str) -> str:
 
 
 def test_a_process_that_dies_takes_one_mutant_with_it(script: dict[str, Any]) -> None:
-    script.update(outcome_of=_fake, on_litert=lambda _: [], SECONDS={"null": 1}, PATIENCE=1, RESIDENT=200 << 20)
+    script.update(outcome_of=_fake, on_litert=lambda *_: [], SECONDS={"null": 1}, PATIENCE=1, RESIDENT=200 << 20)
     mutants = [b"fine", b"crash", b"fine", b"hang", b"memory", b"fine"]
     outcomes = dict(script["batches"](mutants, "null"))
     kinds = [outcomes[number].split(":")[0] for number in range(len(mutants))]
@@ -176,7 +176,7 @@ def test_a_process_that_dies_takes_one_mutant_with_it(script: dict[str, Any]) ->
 
 def test_a_crash_of_litert_alone_is_litert_s(script: dict[str, Any]) -> None:
     script.update(
-        outcome_of=_fake, on_litert=lambda content: _fake(content, ""), SECONDS={"null": 1, "LiteRT": 1}, PATIENCE=1
+        outcome_of=_fake, on_litert=lambda content, _: _fake(content, ""), SECONDS={"null": 1, "LiteRT": 1}, PATIENCE=1
     )
     outcomes = dict(script["batches"]([b"crash", b"hang", b"fine"], "null"))
     assert outcomes == {0: "LiteRT's own crash", 1: "LiteRT's own hang", 2: "the same"}
