@@ -12,7 +12,7 @@ from ...kernels.ops.constant.constants import Constant
 from ...kernels.ops.constant.folding import fold
 from ...kernels.ops.pointwise.quantize import Dequantize, float_view, half_view, rounding_epilogue
 from ...kernels.registry import OPERATORS, why_unsupported
-from ...kernels.tensor import INTEGER_DTYPES, QUANTIZED_DTYPES, RUNTIME_DTYPES, Bounds, TensorInfo
+from ...kernels.tensor import INTEGER_DTYPES, QUANTIZED_DTYPES, RUNTIME_DTYPES, Bounds, Quantization, TensorInfo
 from ..read.model import RawOperator, Subgraph
 from ..read.types import computed_types
 from ..transform.graph import Node
@@ -40,6 +40,8 @@ class ParsedSubgraph:
     unsupported: dict[int, str] = field(default_factory=dict)
     unknown: set[int] = field(default_factory=set)
     """Tensors whose shapes are not known before the model runs."""
+    copied: dict[tuple[int, Quantization], int] = field(default_factory=dict)
+    """Constants of integers in the scale of an operator's output: see ``_with_copied_constants``."""
 
     def node_of(self, raw: RawOperator) -> TfliteNode:
         """An operator with its tensors."""
@@ -87,7 +89,7 @@ def real_integers(subgraph: Subgraph) -> set[int]:
 def parse_operator(raw: RawOperator, parsed: ParsedSubgraph, *, unless: Collection[int] = ()) -> Node:
     """Parse an operator after those that compute its inputs, and store the shapes and values of its outputs.
 
-    Outputs in ``unless`` have their shapes already. If it raises Unsupported, nothing is changed.
+    Outputs in ``unless`` have their shapes already. If it raises Unsupported, no tensor of the subgraph is changed.
     """
     tensors = parsed.tensors
     if not parsed.quantized:
@@ -95,7 +97,8 @@ def parse_operator(raw: RawOperator, parsed: ParsedSubgraph, *, unless: Collecti
     refuse_scales(raw, parsed.stored)
     _refuse_unknown_shape(raw, parsed)
     row = _find(raw)
-    node, bounds = _parse(row, raw, parsed.node_of(raw), tensors)
+    copied = _with_copied_constants(row, raw, parsed)
+    node, bounds = _parse(row, copied, parsed.node_of(copied), tensors)
     for tensor, computed in computed_types(row, raw, parsed.stored).items():
         raise Unsupported(mistyped(parsed.stored[tensor], computed))
     _refuse_types(raw, tensors)
@@ -113,6 +116,29 @@ def parse_operator(raw: RawOperator, parsed: ParsedSubgraph, *, unless: Collecti
             bounds=bounds if known.dtype in INTEGER_DTYPES else None,
         )
     return node
+
+
+def _with_copied_constants(row: TfliteOp, raw: RawOperator, parsed: ParsedSubgraph) -> RawOperator:
+    """The operator with its constants of integers in the scale of its output, if LiteRT's kernel copies their integers:
+    whatever scale the constants have in the file, these then stand for the numbers that the output's scale makes.
+    """
+    result = parsed.tensors[raw.outputs[0]] if raw.outputs else None
+    if result is None or result.quantization is None or result.stored_dtype == "":
+        return raw
+    if not row.moves_values or row.rescales:
+        return raw
+    inputs = list(raw.inputs)
+    for place, tensor in enumerate(raw.inputs):
+        stored = parsed.stored.get(tensor)
+        if stored is None or stored.constant is None or stored.dtype != result.stored_dtype:
+            continue
+        key = tensor, result.quantization
+        if key not in parsed.copied:
+            parsed.copied[key] = number = parsed.add(replace(stored, quantization=result.quantization))
+            scaled = replace(parsed.tensors[number], stored_dtype=stored.dtype, quantization=result.quantization)
+            parsed.tensors[number] = scaled
+        inputs[place] = parsed.copied[key]
+    return replace(raw, inputs=tuple(inputs))
 
 
 def _output_values(node: Node, tensors: Mapping[int, TensorInfo]) -> Sequence[np.ndarray | None]:

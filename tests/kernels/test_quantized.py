@@ -79,6 +79,40 @@ def test_operator_is_within_one_step_of_litert(gpu: Device, case: Quantized) -> 
     delegate.close()
 
 
+def with_constant(operator: str, dtype: str, scale: float) -> bytes:
+    """Rows of a constant table, or the table beside the input; its scale, and that of the result, which is 0.05."""
+    kind: dict[str, Any] = {"dtype": dtype, "zero_points": [0 if dtype == "int16" else 5]}
+    rows = np.random.default_rng(1).integers(0, 127, (7, 3))
+    table, rows_of = T("table", (7, 3), rows, scales=[scale], **kind), options("Gather")
+    taken, beside = T("taken", (2, 3), dtype="int32"), T("beside", (7, 3), scales=[0.05], **kind)
+    result = {"GATHER": (2, 3, 3), "PACK": (2, 7, 3)}[operator]
+    tensors = [beside, table, T("y", result, scales=[0.05], **kind), T("f", result), taken]
+    moved = {
+        "GATHER": Op("GATHER", [1, 4], [2], rows_of, 4),
+        "PACK": Op("PACK", [0, 1], [2], options("Pack", valuesCount=2)),
+    }
+    operators = [moved[operator], Op("DEQUANTIZE", [2], [3], version=2)]
+    return build(G(tensors, operators, [4] if operator == "GATHER" else [0], [2, 3]))
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16"])
+@pytest.mark.parametrize("operator, scale", [("GATHER", 0.05), ("GATHER", 0.125), ("PACK", 0.05)])
+def test_integers_of_constants_are_copied_into_the_scale_of_the_result(
+    gpu: Device, operator: str, scale: float, dtype: str
+) -> None:
+    """LiteRT's kernels look at no scale. The numbers are those of an embedding whose table was quantized by itself."""
+    model = with_constant(operator, dtype, scale)
+    interpreter, delegate = on_gpu(gpu, model)
+    inputs: dict[int, Any] = {4: np.array([[0, 6, 2], [2, 2, 5]], np.int32)}
+    if operator == "PACK":
+        inputs = random_inputs(interpreter.get_input_details())
+    result, expected = run(interpreter, inputs), on_cpu(model, inputs)
+    assert on_the_cpu(delegate) == {} and len(expected) == 2
+    np.testing.assert_array_equal(result[2], expected[2])
+    np.testing.assert_allclose(result[3], expected[3], rtol=1e-6)
+    delegate.close()
+
+
 @pytest.mark.parametrize("model", [bottleneck("int8", (1, 12, 14, 12)), layers("int8", 500, 200, 300)], ids=len)
 def test_convolutions_behind_one_another_compute_litert_s_integers(gpu: Device, model: bytes) -> None:
     """Their sums are whole numbers, and one product of floats makes steps of them, as in XNNPACK."""
