@@ -24,6 +24,11 @@ REFUSALS = (
         "the GPU cannot stop at a value: that element is infinite or NaN, all others are right",
     ),
     Refusal(
+        "indices of SCATTER_ND or SPARSE_TO_DENSE are outside of the result",
+        r"scatter_nd index out of bounds|\(SPARSE_TO_DENSE\) failed to invoke",
+        "values with such an index are left out",
+    ),
+    Refusal(
         "a name is not UTF-8", r"'utf-8' codec can't decode", "the model runs: tensors have numbers, too"
     ),
     Refusal(

@@ -55,6 +55,8 @@ def _refuse_weights(row: TfliteOp, raw: RawOperator, stored: Mapping[int, Tensor
             f"the scales of its weights '{name}' are those of dimension {quantization.axis}, and LiteRT's kernels read "
             f"them as those of dimension {axis}"
         )
+    if quantization is not None and len(quantization.scales) > 1 and any(quantization.zero_points):
+        raise Unsupported(f"its weights '{name}' have zero points by channel, which LiteRT's kernels take for 0")
 
 
 def _refuse_bias(raw: RawOperator, stored: Mapping[int, TensorInfo]) -> None:

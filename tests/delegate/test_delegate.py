@@ -77,7 +77,8 @@ def test_litert_own_interpreter_takes_the_delegate(context: fb.GlContext, model_
         results.append([interpreter.get_tensor(d["index"]) for d in interpreter.get_output_details()])
     for cpu, gpu in zip(*results, strict=True):
         assert np.abs(cpu - gpu).max() <= 1e-4 * np.abs(cpu).max()
-    assert hops() == {
+    once = ("flag of the barrier between work-groups", "steps of a program")  # on GPUs that run many steps as one
+    assert {reason: nbytes for reason, nbytes in hops().items() if reason not in once} == {
         "input tensor 0 'input' from the CPU": x.nbytes,
         "output tensor 175 'regressors' to the CPU": 896 * 16 * 4,
         "output tensor 174 'classificators' to the CPU": 896 * 4,

@@ -100,6 +100,19 @@ def test_scales_along_another_dimension_than_the_channels_stay_on_the_cpu(axis: 
     assert found == ({} if axis == 3 else {0: f"{expected}dimension 3"})
 
 
+@pytest.mark.parametrize("zero_points", [[0, 0], [0, 127]])
+def test_weights_with_zero_points_by_channel_stay_on_the_cpu(zero_points: list[int]) -> None:
+    """XNNPACK refuses them, and LiteRT's other kernels take them for 0: the result was off by 22 steps."""
+    tensors = [
+        T("x", (1, 2), dtype="int8", scales=[0.5], zero_points=[0]),
+        T("w", (2, 2), np.ones((2, 2), np.int8), "int8", scales=[0.5, 0.25], zero_points=zero_points),
+        T("y", (1, 2), dtype="int8", scales=[0.5], zero_points=[0]),
+    ]
+    found = _reasons(build(G(tensors, [Op("FULLY_CONNECTED", [0, 1, -1], [2], options("FullyConnected"))], [0], [2])))
+    reason = "its weights 'w' have zero points by channel, which LiteRT's kernels take for 0"
+    assert found == ({0: reason} if any(zero_points) else {})
+
+
 @pytest.mark.parametrize(
     ("weight", "kind", "value", "fits"),
     [(0, "int32", 2**31 - 1, True), (1, "int32", 2**31 - 1, False), (1, "int32", 2**30, True),
