@@ -14,11 +14,20 @@ from ...kernels.ops.window import Window
 from .graph import Graph, Node
 from .patterns import pointwise_convolution
 
+LONGEST_RUN = 4
+"""Neighbouring pixels that an invocation of the joined kernel computes, at most."""
+LARGEST_REACH = 256
+"""Columns that such an invocation may hold. It reads all between the first and the last, also those that a dilation
+leaves out: a file may say 65,536.
+"""
+
 
 def fuse_separable(graph: Graph) -> None:
     """Replace each pair by one node, if no other node reads the tensor between them."""
     for node in graph.forwards():
         if not isinstance(node.operation, Depthwise) or node.operation.multiplier != 1:
+            continue
+        if node.operation.window.reach(1, LONGEST_RUN)[0] > LARGEST_REACH:
             continue
         reader, between = graph.sole_reader(node.outputs[0]), _between(graph, node, CLAMPS)
         pointwise = None if reader is None else pointwise_convolution(reader)

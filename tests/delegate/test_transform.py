@@ -11,6 +11,7 @@ import pytest
 from framebind.delegate.transform.cleanup import remove_unused
 from framebind.delegate.transform.graph import Alias, Graph, Node
 from framebind.delegate.transform.pipeline import PASSES, transform
+from framebind.delegate.transform.separable import fuse_separable
 from framebind.kernels.operation import FusedOp
 from framebind.kernels.ops.convolution.conv import Convolution
 from framebind.kernels.ops.convolution.depthwise import Depthwise
@@ -119,6 +120,18 @@ def block(source: int, first: int) -> list[Node]:
         Node("CONCATENATION", Concatenation(3, 4), (source, first + 3), (first + 4,)),
         Node("CONV_2D", wide, (first + 4,), (first + 5,)),
     ]
+
+
+@pytest.mark.parametrize(("dilation", "joined"), [(64, True), (32768, False)])
+def test_a_window_that_reaches_far_is_a_step_of_its_own(dilation: int, joined: bool) -> None:
+    """The joined kernel reads all columns between the taps: with 65,536 of them a GPU hung."""
+    window = Window((3, 3), (1, 1), (1, dilation))
+    depthwise = Depthwise(window, 1, np.ones((1, 3, 3, 4), np.float32))
+    convolution = Convolution(POINT, np.ones((4, 1, 1, 4), np.float32), None)
+    nodes = Node("DEPTHWISE_CONV_2D", depthwise, (0,), (1,)), Node("CONV_2D", convolution, (1,), (2,))
+    graph = graph_of(*nodes, outputs=(2,))
+    fuse_separable(graph)
+    assert len(graph.nodes) == (1 if joined else 2)
 
 
 def looks(blocks: int, monkeypatch: pytest.MonkeyPatch) -> int:

@@ -98,6 +98,8 @@ def _parse(node: TfliteNode) -> Parsed:
         shape.tolist(),
         Window((weights.shape[1], weights.shape[2]), strides, padding=node.options.Padding()),
     )
+    if int(shape[3]) != channels:
+        raise Unsupported(f"its output shape has {shape[3]} channels, and its weights have {channels}")
     activation = activation_epilogue(getattr(node.options, "FusedActivationFunction", lambda: 0)())
     if weights.constant is None:
         operation = ComputedTranspose((weights.shape[1], weights.shape[2]), strides, size, channels)

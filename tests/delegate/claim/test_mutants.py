@@ -218,3 +218,12 @@ def test_a_reshape_takes_the_shape_that_litert_takes(
     else:
         with pytest.raises(RuntimeError):
             interpreter.allocate_tensors()
+
+
+def test_a_transposed_convolution_with_other_channels_than_its_weights() -> None:
+    tensors = [
+        T("shape", (4,), [1, 4, 5, 7], "int32"), T("w", (5, 1, 1, 1), 0.5), T("x", (1, 4, 5, 1)), T("y", (1, 4, 5, 5)),
+    ]  # fmt: skip
+    given = options("TransposeConv", strideH=1, strideW=1)
+    found = reasons(G(tensors, [Op("TRANSPOSE_CONV", [0, 1, 2], [3], given)], [2], [3]))
+    assert found == {0: "its output shape has 7 channels, and its weights have 5"}
