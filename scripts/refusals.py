@@ -55,6 +55,11 @@ REFUSALS = (
         "a dilation is larger than its kernel counts", r"dilation_(width|height)_factor", "it is as the file says"
     ),
     Refusal(
+        "an output is declared with another rank than it has",
+        r"NumDimensions\(output\)",
+        "it has the shape that follows from the inputs",
+    ),
+    Refusal(
         "inputs or outputs have other zero points or scales than LiteRT's kernel compares",
         r"zero_point|params\.scale|->quantization",
         "each tensor's own scale counts; those of floats count for nothing",
