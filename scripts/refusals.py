@@ -52,7 +52,14 @@ REFUSALS = (
         "it is applied, as the file says",
     ),
     Refusal(
-        "a dilation is larger than its kernel counts", r"dilation_(width|height)_factor", "it is as the file says"
+        "a stride or a dilation is larger than 32,767",
+        r"(dilation|stride)_(width|height)",
+        "it is as the file says",
+    ),
+    Refusal(
+        "STRIDED_SLICE, whose ends count from its begins, reaches beyond its input, and a convolution reads the result",
+        r"data->groups",
+        "it ends where its input ends; LiteRT's reads what lies behind",
     ),
     Refusal(
         "an output is declared with another rank than it has",
@@ -61,7 +68,7 @@ REFUSALS = (
     ),
     Refusal(
         "inputs or outputs have other zero points or scales than LiteRT's kernel compares",
-        r"zero_point|params\.scale|->quantization",
+        r"zero_point|multiplier_exponent|params\.scale|->quantization",
         "each tensor's own scale counts; those of floats count for nothing",
     ),
     Refusal(

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import itertools
+import warnings
 from typing import Any
 
 import numpy as np
 import pytest
 
+from framebind.delegate.certify.cases.compiled import program_on_null
+from framebind.delegate.certify.cases.operator_models import options
+from framebind.delegate.certify.tflite_writer import G, Op, T, build
 from framebind.delegate.transform.cleanup import remove_unused
 from framebind.delegate.transform.graph import Alias, Graph, Node
 from framebind.delegate.transform.pipeline import PASSES, transform
@@ -132,6 +136,19 @@ def test_a_window_that_reaches_far_is_a_step_of_its_own(dilation: int, joined: b
     graph = graph_of(*nodes, outputs=(2,))
     fuse_separable(graph)
     assert len(graph.nodes) == (1 if joined else 2)
+
+
+def test_a_bias_that_is_no_float_in_steps_is_not_counted() -> None:
+    """4e36 / 0.002 is infinite as a float; the sum of values and the bias is not."""
+    tensors = [
+        T("x", (2, 3)), T("w", (4, 3), 5, "int8", scales=[0.002] * 4, zero_points=[0] * 4), T("b", (4,), 4e36),
+        T("y", (2, 4)),
+    ]  # fmt: skip
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        operator = Op("FULLY_CONNECTED", [0, 1, 2], [3], options("FullyConnected"))
+        reasons, program = program_on_null(build(G(tensors, [operator], [0], [3])))
+    assert not reasons and program is not None
 
 
 def looks(blocks: int, monkeypatch: pytest.MonkeyPatch) -> int:

@@ -81,13 +81,15 @@ def _takes_steps(reader: Node, tensor: int, scales: Scales) -> bool:
 
 def _sums_integers(node: Node, scale: float | None) -> bool:
     """Whether a node can sum integers, times numbers of steps of this scale or times values. Its factors must be normal
-    floats, which a file does not guarantee.
+    floats, and its bias in steps a float, which a file does not guarantee.
     """
     operation = node.operation
     if not isinstance(operation, _SUMS) or not operation.scales or node.input_ops:
         return False
     ends = np.array([min(operation.scales), max(operation.scales)], np.float64) * (scale or 1.0)
-    return bool(ends[0] >= np.finfo(np.float32).tiny and ends[1] <= FLOAT_MAX)
+    bias = np.zeros(1) if operation.bias is None else np.abs(operation.bias.astype(np.float64))
+    largest = bias[np.isfinite(bias)].max(initial=0.0)
+    return bool(ends[0] >= np.finfo(np.float32).tiny and max(ends[1], largest / ends[0]) <= FLOAT_MAX)
 
 
 def _count(graph: Graph, node: Node, operation: Convolution | Depthwise | FullyConnected, scales: Scales) -> None:
