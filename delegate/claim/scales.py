@@ -27,6 +27,8 @@ def refuse_scales(raw: RawOperator, stored: Mapping[int, TensorInfo]) -> None:
         _refuse_weights(row, raw, stored)
         _refuse_bias(raw, stored)
         _refuse_large_bias(row, raw, stored)
+    if raw.name in ("MAXIMUM", "MINIMUM") and not raw.custom:
+        _refuse_other_steps([stored[i] for i in (*raw.inputs, *raw.outputs)])
     if raw.name == "FILL" and not raw.custom:
         _refuse_fill(stored[raw.inputs[1]], stored[raw.outputs[0]])
 
@@ -38,6 +40,14 @@ def _refuse_denormal(tensors: Sequence[TensorInfo]) -> None:
             continue
         if min(tensor.quantization.scales) < SMALLEST:
             raise Unsupported(f"the scale of tensor '{tensor.name}' is denormal: GPUs take it for 0")
+
+
+def _refuse_other_steps(tensors: Sequence[TensorInfo]) -> None:
+    """LiteRT's kernels choose among the integers of the inputs, as if they all had the output's scale."""
+    quantized = [tensor for tensor in tensors if tensor.dtype in QUANTIZED_DTYPES and tensor.quantization is not None]
+    for tensor in quantized[:-1]:
+        if tensor.quantization != quantized[-1].quantization:
+            raise Unsupported(f"its tensors '{tensor.name}' and '{quantized[-1].name}' differ in their scale")
 
 
 def _refuse_fill(value: TensorInfo, output: TensorInfo) -> None:

@@ -227,3 +227,11 @@ def test_a_transposed_convolution_with_other_channels_than_its_weights() -> None
     given = options("TransposeConv", strideH=1, strideW=1)
     found = reasons(G(tensors, [Op("TRANSPOSE_CONV", [0, 1, 2], [3], given)], [2], [3]))
     assert found == {0: "its output shape has 7 channels, and its weights have 5"}
+
+
+@pytest.mark.parametrize("operator", ["MAXIMUM", "MINIMUM"])
+def test_a_choice_among_integers_of_other_scales(operator: str) -> None:
+    """LiteRT's kernels compare the integers, whatever they stand for."""
+    for scale, expected in ((0.5, {}), (0.25, {0: "its tensors 'b' and 'y' differ in their scale"})):
+        tensors = [quantized("a", (2, 3), 0.5), quantized("b", (2, 3), scale), quantized("y", (2, 3), 0.5)]
+        assert reasons(G(tensors, [Op(operator, [0, 1], [2])], [0, 1], [2])) == expected
