@@ -158,15 +158,15 @@ class GpuFlags(DelegateFlags):
 
 def with_flags(function: Callable[..., None]) -> Callable[..., None]:
     """Make a command for typer: a parameter of ``function`` that is a dataclass becomes its fields, each an option."""
-    hints = get_type_hints(function, include_extras=True)
     parameters: list[inspect.Parameter] = []
     flags: dict[str, type[Any]] = {}
-    for name, parameter in inspect.signature(function).parameters.items():
-        if is_dataclass(hints[name]):
-            flags[name] = cast(type[Any], hints[name])
+    # Not get_type_hints: Python 3.10 hides the Annotated of a parameter with the default None in an Optional.
+    for name, parameter in inspect.signature(function, eval_str=True).parameters.items():
+        if is_dataclass(parameter.annotation):
+            flags[name] = cast(type[Any], parameter.annotation)
             parameters += field_parameters(flags[name])
         else:
-            parameters.append(parameter.replace(annotation=hints[name]))
+            parameters.append(parameter)
 
     @functools.wraps(function)
     def command(*positional: Any, **given: Any) -> None:

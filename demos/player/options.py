@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_type_hints
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -69,12 +69,9 @@ def demo(model: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """
 
     def decorate(function: Callable[..., None]) -> Callable[..., None]:
-        hints = get_type_hints(function, include_extras=True)
-        own = [
-            p.replace(annotation=hints[p.name])
-            for p in inspect.signature(function).parameters.values()
-            if p.name != "options"
-        ]
+        # Not get_type_hints: Python 3.10 hides the Annotated of a parameter with the default None in an Optional.
+        signature = inspect.signature(function, eval_str=True)
+        own = [parameter for parameter in signature.parameters.values() if parameter.name != "options"]
         defaults: dict[str, Any] = {"model": model, "source": [Options.source]}
         parameters = [
             p.replace(annotation=Annotated[list[str], p.annotation.__metadata__[0]]) if p.name == "source" else p

@@ -233,6 +233,20 @@ def all_options(command: Command) -> set[str]:
     return options_of(command).union(*map(all_options, inner))
 
 
+def without_help(command: Command) -> Iterator[str]:
+    """The visible options of a command, and of those in it, that say nothing about themselves."""
+    for parameter in command.params:
+        if parameter.param_type_name == "option" and not (parameter.help or parameter.hidden):
+            yield f"{command.name} {parameter.name}"
+    for inner in command.commands.values() if isinstance(command, typer.core.TyperGroup) else ():
+        yield from without_help(inner)
+
+
+def test_every_option_has_a_help() -> None:
+    """On Python 3.10, too, where a default of None hid the help and the names of a parameter."""
+    assert not list(without_help(typer.main.get_command(app)))
+
+
 def options_of_main(path: Path) -> list[str]:
     """The options of a program whose function ``main`` typer runs; its packages need not be installed."""
     functions = [node for node in ast.parse(path.read_text(encoding="utf-8")).body if isinstance(node, ast.FunctionDef)]
