@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import functools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -310,8 +311,8 @@ def _save_viewport(context: GlContext) -> Callable[[], None]:
     if suffix is None:
         gl.glGetFloatv(GL.VIEWPORT, viewport)
         return lambda: gl.glViewport(*map(int, viewport))
-    getattr(gl, f"glGetFloati_v{suffix}")(GL.VIEWPORT, 0, viewport)
-    return lambda: getattr(gl, f"glViewportIndexedf{suffix}")(0, *viewport)
+    getattr(gl, _joined("glGetFloati_v", suffix))(GL.VIEWPORT, 0, viewport)
+    return lambda: getattr(gl, _joined("glViewportIndexedf", suffix))(0, *viewport)
 
 
 def _save_colors(context: GlContext) -> Callable[[], None]:
@@ -359,7 +360,7 @@ def prepare_to_draw(context: GlContext, x: int, y: int, width: int, height: int,
     if suffix is None:
         gl.glViewport(x, y, width, height)
     else:
-        getattr(gl, f"glViewportIndexedf{suffix}")(0, x, y, width, height)
+        getattr(gl, _joined("glViewportIndexedf", suffix))(0, x, y, width, height)
     _set_of_draw_buffer(context, "glColorMask", 1, 1, 1, 1)
     _switch(context, GL.BLEND, on=blended)
     if blended:
@@ -380,6 +381,12 @@ def _draw_buffers(context: GlContext) -> str | None:
     return "" if context.version >= (3, 2) else _suffix(context, "GL_OES_draw_buffers_indexed")
 
 
+@functools.cache
+def _joined(*words: str) -> str:
+    """The name of a call. The same string each time: Python's cache of attributes keeps each that it is asked for."""
+    return "".join(words)
+
+
 def _suffix(context: GlContext, extension: str) -> str | None:
     if not context.is_es:
         return ""
@@ -392,7 +399,7 @@ def _set_of_draw_buffer(context: GlContext, name: str, *values: int) -> None:
     if suffix is None:
         getattr(context.gl, name)(*values)
     else:
-        getattr(context.gl, f"{name}i{suffix}")(0, *values)
+        getattr(context.gl, _joined(name, "i", suffix))(0, *values)
 
 
 def _capability_suffix(context: GlContext, name: int) -> str | None:
@@ -406,7 +413,7 @@ def _is_on(context: GlContext, name: int) -> bool:
     suffix = _capability_suffix(context, name)
     if suffix is None:
         return bool(context.gl.glIsEnabled(name))
-    return bool(getattr(context.gl, f"glIsEnabledi{suffix}")(name, 0))
+    return bool(getattr(context.gl, _joined("glIsEnabledi", suffix))(name, 0))
 
 
 def _switch(context: GlContext, name: int, *, on: bool) -> None:
@@ -414,7 +421,7 @@ def _switch(context: GlContext, name: int, *, on: bool) -> None:
     if suffix is None:
         getattr(context.gl, call)(name)
     else:
-        getattr(context.gl, f"{call}i{suffix}")(name, 0)
+        getattr(context.gl, _joined(call, "i", suffix))(name, 0)
 
 
 # The compiler ---------------------------------------------------------------------------------------------------------

@@ -47,7 +47,7 @@ def together(*actions: Callable[[], object], times: int) -> Counter[str]:
 @pytest.mark.usefixtures("frequent_switches")
 def test_threads_share_an_interpreter_on_opencl(cl_context: fb.ClContext) -> None:
     interpreter = fb.Interpreter(model_content=chain("EXP", "TANH", shape=SHAPE))
-    interpreter.modify_graph_with_delegate(fb.GpuDelegate("opencl"))
+    interpreter.modify_graph_with_delegate(delegate := fb.GpuDelegate("opencl"))
     interpreter.allocate_tensors()
     interpreter.set_tensor(0, np.zeros(SHAPE, np.float32))
 
@@ -56,12 +56,13 @@ def test_threads_share_an_interpreter_on_opencl(cl_context: fb.ClContext) -> Non
 
     interpreter.invoke()
     assert together(interpreter.invoke, interpreter.invoke, interpreter.invoke, read, times=200) == {}
+    delegate.close()
 
 
 @pytest.mark.usefixtures("frequent_switches")
 def test_a_thread_may_resize_while_others_run(cl_context: fb.ClContext) -> None:
     interpreter = fb.Interpreter(model_content=chain("EXP", "TANH", shape=SHAPE))
-    interpreter.modify_graph_with_delegate(fb.GpuDelegate("opencl"))
+    interpreter.modify_graph_with_delegate(delegate := fb.GpuDelegate("opencl"))
     interpreter.allocate_tensors()
     heights = iter(range(8, 1000))
 
@@ -72,6 +73,7 @@ def test_a_thread_may_resize_while_others_run(cl_context: fb.ClContext) -> None:
     raised = together(interpreter.invoke, interpreter.invoke, resize, interpreter.get_output_details, times=30)
     ready = "LiteRT cannot run the model"  # a run between resizing and allocating, as with one thread
     assert [error for error in raised if not (error.startswith("ModelError") and ready in error)] == []
+    delegate.close()
 
 
 @pytest.mark.parametrize("delegated", [True, False])

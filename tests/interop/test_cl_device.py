@@ -479,6 +479,7 @@ def test_kernels_of_another_device_are_refused(device: ClDevice) -> None:
 
 
 def test_kernels_are_compiled_once_per_context(cl_context: fb.ClContext) -> None:
+    gc.collect()  # delegates that other tests left hold the context's device
     first, second = open_device("opencl"), open_device("opencl")
     assert first is second and isinstance(first, ClDevice) and first.context is cl_context
     steps, _ = chain(first, SHAPE)
