@@ -1,12 +1,10 @@
 """Prints, from shapes alone, the least time that a frame of each model can take on a GPU: bytes, arithmetic, steps.
 
-python benchmarks/roofline.py [MODEL ...] [--storage f32|f16] [--steps] [--winograd]
+python benchmarks/roofline.py [MODEL ...] [--storage f32|f16] [--steps]
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
@@ -27,8 +25,7 @@ from framebind.demos.measuring.names import FLOAT
 from framebind.demos.models import find_model
 from framebind.interop.device import Step
 from framebind.interop.record.null import NullDevice
-from framebind.kernels.views import Dense, Picture, Plane, Storage, picture_parameters
-from framebind.kernels.views import Table as Constants
+from framebind.kernels.views import Dense, Picture, Storage, picture_parameters
 
 WIDTH = 110
 """Width of the table in characters, also if the output is no terminal."""
@@ -66,59 +63,6 @@ def work(step: Step) -> Work:
     return Work(f"{source.name} {step.label}", found.nbytes, found.multiply_adds, invocations)
 
 
-@dataclass(frozen=True)
-class Winograd:
-    """A form of Winograd for 3x3 windows of stride 1. For a patch of outputs it needs multiply-adds per pair of slices
-    (16 pairs of channels), and additions per slice (four channels) to transform inputs and outputs.
-    """
-
-    name: str
-    outputs: int
-    products: int
-    input_sums: int
-    output_sums: int
-
-    def operations(self, pixels: int, depth: int, channels: int) -> float:
-        """Multiply-adds and additions for so many slices."""
-        per_patch = self.products * depth * channels + 4 * (self.input_sums * depth + self.output_sums * channels)
-        return pixels / self.outputs * per_patch
-
-
-WAYS = (
-    Winograd("direct", 1, 9 * 16, 0, 0),
-    Winograd("F(2x2)", 4, 16 * 16, 32, 24),
-    Winograd("F(4x4)", 16, 36 * 16, 144, 100),
-)
-"""The sums of F(2x2) are those that winograd.kern makes; those of F(4x4), of its matrices with shared terms."""
-
-
-def winograd_lines(steps: Sequence[Step]) -> list[str]:
-    """A line for each 3x3 convolution of stride 1: arithmetic, cost of transformed tensors in memory, and loads."""
-    lines: list[str] = []
-    for step in steps:
-        constants = dict(step.kernel.source.constants)
-        if step.kernel.source.name != "conv" or any(constants[k] != 3 for k in ("KERNEL_H", "KERNEL_W")):
-            continue
-        if constants["STRIDE_Y"] != 1 or constants["STRIDE_X"] != 1:
-            continue
-        views = {argument.name: argument.view for argument in step.kernel.source.arguments}
-        both = [view for view in (views["src"], views["dst"]) if not isinstance(view, Constants | Plane)]
-        source, target = (view.shape for view in both)
-        pixels, depth, channels = math.prod(target[:3]), -(-source[3] // 4), -(-target[3] // 4)
-        arithmetic = [way.operations(pixels, depth, channels) / MULTIPLY_ADDS_PER_US for way in WAYS]
-        # 16 values for 4 pixels, written and read, of inputs and sums; and two more steps.
-        apart = 2 * 4 * pixels * 16 * (depth + channels) / BYTES_PER_US + 2 * STEP_US
-        # Blocks of 4 by 2 load 12 times for 128 multiply-adds; transforms load and store 48 and 40 times a patch.
-        direct, patches = 9 * pixels * depth * channels * 12 / 8, pixels / 4
-        loads = patches * (16 * depth * channels * 12 / 8 + 48 * depth + 40 * channels)
-        times = ", ".join(f"{way.name} {time:.2f}" for way, time in zip(WAYS, arithmetic, strict=True))
-        lines.append(
-            f"{step.label[:24]:24} {source[1]}x{source[2]} {source[3]} to {target[3]}: arithmetic us {times}; "
-            f"transformed in memory +{apart:.1f} us; loads of F(2x2) in local memory {loads / direct:.2f} of direct"
-        )
-    return lines
-
-
 def program_for(name: str, storage: Storage) -> Program:
     """The model on the null device, pictures bound to frames and all else to buffers."""
     subgraph = read_model(find_model(name).read_bytes()).subgraphs[0]
@@ -141,7 +85,6 @@ def main(
     models: Annotated[list[str] | None, typer.Argument(help="Names, or .tflite files.")] = None,
     storage: Annotated[Literal["f32", "f16"], typer.Option(help="Of constants and intermediates.")] = "f16",
     steps: Annotated[bool, typer.Option("--steps", help="Also every step.")] = False,
-    winograd: Annotated[bool, typer.Option("--winograd", help="Also what Winograd's products would save.")] = False,
 ) -> None:
     console = Console(width=WIDTH, soft_wrap=True)
     table = Table(title=f"Floors on an NVIDIA H200, {storage}, microseconds", box=SIMPLE, padding=(0, 1, 0, 0))
@@ -168,8 +111,6 @@ def main(
                 f"{item.invocations:9,} invocations  {item.label}",
                 highlight=False,
             )
-        for line in winograd_lines(program.steps) if winograd else ():
-            console.print(line, highlight=False)
     console.print(table)
 
 

@@ -241,8 +241,6 @@ REPEATED: Mapping[str, Callable[[Mapping[str, Any]], bool]] = {
     "test_squeeze_excite.py::test_a_block_of_an_input_is_two_steps": _always,
     "test_matrix_conv.py::test_a_group_adds_up_what_it_writes": _always,  # no device here has matrix units
     "test_row_conv.py::test_a_model_keeps_its_bounds": _always,  # tiles have tests; a real model, compiled on PoCL
-    "test_winograd.py::test_a_model_keeps_its_bounds": _always,  # an option that no rule takes
-    "test_winograd.py::test_it_computes_the_same_in_one_dispatch": _always,
     "test_cl_device.py::test_auto_falls_back_with_one_line_saying_why": _on("context", "gles"),
     "test_compatibility.py::test_the_command_prints_tables": _on("context", "gles"),
     "test_live.py::test_figures_and_the_legend_of_classes_lie_beside_each_other": _on("size", "320x240"),

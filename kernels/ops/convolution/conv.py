@@ -15,7 +15,6 @@ from ...operation import (
     Launch,
     Lowering,
     Operation,
-    PackedArray,
     Parsed,
     SliceOwnership,
     TfliteNode,
@@ -42,7 +41,6 @@ from .matrix_patch import launch_matrix_patches, uses_patches
 from .packing import pack_bias, pack_fragments, pack_weights
 from .patch_conv import launch_patches
 from .tiled.row_conv import RowTile, is_flat, launch_rows, row_tiles
-from .tiled.winograd import WinogradTile, transform_weights, winograd_constants, winograd_memory, winograd_tiles
 
 
 @dataclass(frozen=True)
@@ -109,22 +107,19 @@ def _launch_without_matrix_units(
     lowering: Lowering, source: TensorId, operation: Convolution, tiles: Sequence[RowTile]
 ) -> Launch:
     """One dispatch: by rows of pixels in local memory if there are ``tiles`` for that; else by blocks of pixels and
-    slices; or by Winograd's transform if that was measured to be faster.
+    slices.
     """
     reads, writes, window = lowering.shape(source), lowering.shape(lowering.outputs[0]), operation.window
     (batch, rows, columns, channels), depth = writes, reads[3]
     rows, columns = (1, batch * rows * columns) if is_flat(reads, window) else (batch * rows, columns)
     sizes = (rows, columns, slices(channels), window.size[0] * window.size[1], slices(depth))
     blocks = block_candidates(*sizes, lowering.target)
-    patches = winograd_tiles(window, slices(depth), slices(channels), lowering.target)
     key = f"conv {sizes} {reads} {window.size} {window.strides} {window.dilations}"
-    choice = TuningChoice(key, (*tiles, *blocks, *patches))
+    choice = TuningChoice(key, (*tiles, *blocks))
     taken = lowering.target.take(choice)
     if isinstance(taken, RowTile):
         arrays = {"weights": pack_weights(operation.weights), "bias": pack_bias(operation.bias, channels)}
         return launch_rows(lowering, source, window, arrays, taken, choice)
-    if isinstance(taken, WinogradTile):
-        return _launch_winograd(lowering, source, operation, taken, choice)
     return _launch_blocks(lowering, source, operation, taken, choice)
 
 
@@ -154,23 +149,6 @@ def _launch_blocks(
     own = SliceOwnership(lanes, step, block.slices)
     fusion = Fusion(slice_ownership=own, reads_per_value=math.prod(window.size) * step)
     return Launch("conv", reads, writes, group_count, constants, arrays, local, choice=choice, fusion=fusion)
-
-
-def _launch_winograd(
-    lowering: Lowering, source: TensorId, operation: Convolution, tile: WinogradTile, choice: TuningChoice[Any]
-) -> Launch:
-    reads, writes = lowering.shape(source), lowering.shape(lowering.outputs[0])
-    constants = winograd_constants(reads, writes, operation.window, tile)
-    depth, channels = slices(reads[3]), writes[3]
-    transformed = PackedArray(
-        64 * depth * slices(channels), lambda: pack_weights(transform_weights(operation.weights)).make()
-    )
-    arrays = {"weights": transformed, "bias": pack_bias(operation.bias, channels)}
-    group_count = -(-int(constants["ALL_PATCHES"]) // tile.patches) * int(constants["SLICE_TILES"])
-    return Launch(
-        "winograd", {"src": source}, {"dst": lowering.outputs[0]}, group_count, constants, arrays,
-        winograd_memory(depth, tile), choice=choice,
-    )  # fmt: skip
 
 
 def _parse_convolution(node: TfliteNode) -> Parsed:

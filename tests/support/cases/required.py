@@ -48,7 +48,6 @@ KERNELS_ELSEWHERE = {
     "separable_pair": "tests/kernels/matrix_units/test_separable_pair.py",
     "squeeze_excite": "tests/kernels/test_squeeze_excite.py",
     "unpool": "tests/kernels/test_custom_operators.py",
-    "winograd": "tests/kernels/tiled/test_winograd.py",
 }
 """Kernels that no TFLite operator alone is lowered to, and the file that tests them over their own parameters."""
 OPERATORS_ELSEWHERE = {
