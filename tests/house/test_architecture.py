@@ -27,7 +27,7 @@ not, and a demo may import framebind.
 """
 FLOORS = {
     "kernels": "tensor colours views target operation codegen ops.arguments ops.window ops.pointwise ops.movement "
-    "ops.indexing ops.convolution ops.bottleneck ops.volumes ops.reduction ops.recurrent ops.constant ops cpu_shapes "
+    "ops.indexing ops.convolution ops.bottleneck ops.reduction ops.recurrent ops.constant ops cpu_shapes "
     "registry",
     "interop": "wording errors uncopied arrays dlpack forks transfers binaries yuv device host_arrays record gl "
     "gl.compute cuda cuda.compute cl share cl.compute frames.video frames.capture frames.show frames discovery",

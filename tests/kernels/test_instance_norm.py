@@ -9,7 +9,7 @@ from framebind.delegate.transform.graph import Node
 from framebind.interop.device import Device
 from framebind.kernels.operation import FusedOp
 from framebind.kernels.ops.convolution.matrix_conv import MatrixTile
-from framebind.kernels.ops.convolution.tiled.row_conv import RowTile
+from framebind.kernels.ops.convolution.row_conv import RowTile
 from framebind.kernels.ops.reduction.instance_norm import InstanceNorm
 from framebind.kernels.views import Storage
 from support.graphs import Array, Shape, conv, convolved, half, normal, run, target_of

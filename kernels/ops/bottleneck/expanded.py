@@ -19,7 +19,7 @@ from ...target import Target, TuningChoice
 from ...tensor import FLOAT_MAX, Shape, TensorId, slices
 from ..convolution.conv import Convolution, launch_convolution
 from ..convolution.depthwise import Depthwise
-from ..convolution.heuristics import UNIT_INVOCATIONS
+from ..convolution.heuristics import BOTTLENECK_CANDIDATES, UNIT_INVOCATIONS, Size, tile_lengths
 from ..convolution.matrix_conv import WARP, MatrixTile, uses_matrix_units
 from ..convolution.packing import pack_bias, pack_depthwise, pack_fragments
 from ..convolution.separable import (
@@ -32,7 +32,6 @@ from ..convolution.separable import (
     pack_bias_between,
 )
 from ..window import Window
-from .tiles import CANDIDATES, Size, tile_lengths
 
 ACTIVATIONS = {**CLAMPS, ("HARD_SWISH",): (-FLOAT_MAX, FLOAT_MAX)}
 """The activations that may stand between the two, with the range to which they clamp."""
@@ -141,7 +140,7 @@ def _fastest_tiles(filtered: Shape, depth: int, window: Window, target: Target) 
     times[(run > width) | (2 * columns > count)] = np.inf
     found: list[ExpandedTile] = []
     if times.min(initial=np.inf) <= MOST_CLOCKS:
-        for _ in range(min(CANDIDATES, np.isfinite(times).sum())):
+        for _ in range(min(BOTTLENECK_CANDIDATES, np.isfinite(times).sum())):
             size, i, j = place = np.unravel_index(times.argmin(), times.shape)  # the first of equal times
             found.append(ExpandedTile._make((*sizes[:, size].tolist(), RUNS[i], COLUMNS[j])))
             times[place] = np.inf

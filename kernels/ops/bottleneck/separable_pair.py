@@ -17,11 +17,10 @@ import numpy as np
 from ...operation import FusedOp, Launch, LocalArrays, Lowering, Operation
 from ...target import Target, TuningChoice
 from ...tensor import TensorId, slices
-from ..convolution.heuristics import UNIT_INVOCATIONS
+from ..convolution.heuristics import BOTTLENECK_CANDIDATES, UNIT_INVOCATIONS, Size, tile_lengths
 from ..convolution.matrix_conv import WARP, MatrixTile, uses_matrix_units
 from ..convolution.packing import pack_bias, pack_depthwise, pack_fragments
 from ..convolution.separable import CLAMPS, Separable
-from .tiles import CANDIDATES, Size, tile_lengths
 
 MOST_PRODUCTS = 128
 """The most products of a 1x1 convolution, slices before it times slices behind it, for which one step is faster.
@@ -112,7 +111,7 @@ def tile_candidates(sizes: Sizes, target: Target) -> tuple[PairTile, ...]:
     if not uses_matrix_units(pixels, target) or sizes.middle * max(sizes.depth, sizes.out) > MOST_PRODUCTS:
         return ()
     height, width = _fitting(sizes, target)
-    fastest = np.lexsort((height * width, estimate(sizes, height, width, target)))[:CANDIDATES]
+    fastest = np.lexsort((height * width, estimate(sizes, height, width, target)))[:BOTTLENECK_CANDIDATES]
     tiles = tuple(itertools.starmap(PairTile, zip(height[fastest].tolist(), width[fastest].tolist(), strict=True)))
     resident = 2 * max(target.invocations // UNIT_INVOCATIONS, 1)
     return tiles if tiles and sizes.batch * math.prod(sizes.tiles(*tiles[0])) <= resident else ()

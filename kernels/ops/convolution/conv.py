@@ -40,7 +40,7 @@ from .matrix_conv import (
 from .matrix_patch import launch_matrix_patches, uses_patches
 from .packing import pack_bias, pack_fragments, pack_weights
 from .patch_conv import launch_patches
-from .tiled.row_conv import RowTile, is_flat, launch_rows, row_tiles
+from .row_conv import RowTile, is_flat, launch_rows, row_tiles
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Rules of thumb: the numbers by which convolutions choose how to divide their work among invocations.
+"""Rules of thumb: the numbers by which convolutions and bottlenecks divide their work among invocations.
 
 All were chosen on an NVIDIA H200 (132 compute units, 270,336 resident invocations, matrix units), OpenCL with halves,
 on 2026-11-21, from kernels timed inside one dispatch (``python benchmarks/inside.py MODEL``). The sweeps were scripts
@@ -8,6 +8,10 @@ without a sweep. ``SUSTAINED_SPEED`` measures the neighbours of most choices on 
 """
 
 from __future__ import annotations
+
+from typing import TypeVar
+
+import numpy as np
 
 # conv.kern: blocks of pixels by output slices
 
@@ -121,3 +125,15 @@ WHOLE_PIXELS = (1, 2, 3, 4, 5, 6, *range(8, 64, 4), *range(64, 257, 16))
 """The sizes, in pixels, of tiles with all output slices."""
 LARGEST_BLOCK = 5
 """The most pixels that an invocation of such a tile sums up at once. Not measured."""
+
+# kernels/ops/bottleneck: all tiles of a step are estimated at once, as arrays, because a model has thousands.
+
+Size = TypeVar("Size", int, np.ndarray)
+"""A number about one tile, or an array of such numbers about many tiles."""
+BOTTLENECK_CANDIDATES = 5
+"""The number of tiles that ``SUSTAINED_SPEED`` measures."""
+
+
+def tile_lengths(size: int) -> list[int]:
+    """The lengths of tiles that divide ``size`` pixels into 1, 2, 3 ... about equal parts, the shortest first."""
+    return sorted({-(-size // parts) for parts in range(1, size + 1)})

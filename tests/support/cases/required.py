@@ -43,7 +43,7 @@ KERNELS_ELSEWHERE = {
     "normalized_conv": "tests/kernels/matrix_units/test_normalized_conv.py",
     "partial_sums": "tests/kernels/test_squeeze_excite.py",
     "resampler": "tests/kernels/test_custom_operators.py",
-    "row_conv": "tests/kernels/tiled/test_row_conv.py",
+    "row_conv": "tests/kernels/test_row_conv.py",
     "separable": "tests/kernels/test_separable.py",
     "separable_pair": "tests/kernels/matrix_units/test_separable_pair.py",
     "squeeze_excite": "tests/kernels/test_squeeze_excite.py",

@@ -11,11 +11,11 @@ from collections.abc import Iterator, Mapping
 from itertools import product
 from typing import Any, NamedTuple
 
-from ....operation import Fusion, Launch, LocalArrays, Lowering, PackedArray, SliceOwnership
-from ....target import Target, TuningChoice
-from ....tensor import Shape, TensorId, slices
-from ...window import Window
-from ..heuristics import (
+from ...operation import Fusion, Launch, LocalArrays, Lowering, PackedArray, SliceOwnership
+from ...target import Target, TuningChoice
+from ...tensor import Shape, TensorId, slices
+from ..window import Window
+from .heuristics import (
     ROW_CANDIDATES,
     ROW_HEIGHTS,
     ROW_LEAST_PRODUCTS,

@@ -17,7 +17,7 @@ from framebind.delegate.transform.graph import Node
 from framebind.interop.device import Device
 from framebind.kernels.operation import FusedOp
 from framebind.kernels.ops.convolution.conv import Convolution
-from framebind.kernels.ops.convolution.tiled.row_conv import RowTile
+from framebind.kernels.ops.convolution.row_conv import RowTile
 from framebind.kernels.ops.window import VALID, Window
 from framebind.kernels.views import Storage
 from support.cases.operator_runs import bind

@@ -19,8 +19,8 @@ from ..arguments import (
     optional_bias,
     require_float,
 )
-from ..convolution.packing import pack_bias, pack_weights
 from ..window import SAME, VALID
+from .packing import pack_bias, pack_weights
 
 Sizes = tuple[int, int, int]
 """Depth, height and width."""

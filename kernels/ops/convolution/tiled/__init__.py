@@ -1,1 +1,0 @@
-"""Convolutions that copy what their tile reads to local memory, for devices without matrix units."""

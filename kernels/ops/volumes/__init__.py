@@ -1,1 +1,0 @@
-"""Operators on volumes: tensors of batch, depth, height, width and channels."""
