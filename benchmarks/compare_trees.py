@@ -1,10 +1,11 @@
 """Times two source trees in turn: bound frames and cold starts of models on APIs that both have.
 
     python benchmarks/compare_trees.py BEFORE/framebind AFTER/framebind [MODEL ...] --backend gl,cl --rounds 5
+        [--json FILE]
 
-Each tree is a folder named framebind. The trees take turns, and the order changes each round, so a machine whose speed
-drifts slows both alike. A start runs with the drivers' caches off; frames may use them. A figure is the median of its
-rounds, in ms.
+Each tree is a folder named framebind, in a folder named after its commit. The trees take turns, and the order changes
+each round, so a machine whose speed drifts slows both alike. A start runs with the drivers' caches off; frames may use
+them. A figure is the median of its rounds, in ms; `benchmarks/report.py add FILE` keeps that of each round.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from samples import Series, measured, write
 
 from framebind.demos.measuring.names import FLOAT
 from framebind.demos.models import find_model
@@ -26,7 +28,12 @@ from framebind.demos.models import find_model
 NO_CACHES = {"__GL_SHADER_DISK_CACHE": "0", "CUDA_CACHE_DISABLE": "1", "POCL_KERNEL_CACHE": "0"}
 BACKENDS = {"gl": "opengl", "cl": "opencl", "cuda": "cuda"}
 """The API's name for ``framebind benchmark``, and for ``benchmarks/initialization.py``."""
-Figures = dict[str, list[float]]
+WARM_UP = "3000"
+"""Frames of the warm-up, for all trees alike: those before 4c1a5bb time frames before NVIDIA's clock is up."""
+Figures = dict[tuple[str, str, str], list[float]]
+"""A time of each round in ms, by figure, API with precision, and model."""
+Devices = dict[str, str]
+"""Drivers by the name of their device."""
 
 
 def run(tree: Path, *arguments: str, caches: bool) -> Any:
@@ -39,32 +46,45 @@ def run(tree: Path, *arguments: str, caches: bool) -> Any:
     return json.loads(done.stdout)
 
 
-def add_frames(tree: Path, models: list[str], backends: list[str], figures: Figures) -> None:
+def add_frames(tree: Path, models: list[str], backends: list[str], figures: Figures) -> Devices:
     """Append the median, stream and submit times of each model's bound frames on each API."""
-    options = ("--backend", ",".join(backends), "--precision", "f16", "--runs", "300", "--json")
-    for row in run(tree, "-m", "framebind", "benchmark", *models, *options, caches=True)["runs"]:
-        name = f"{row['model']} {row['on']}"
-        figures[f"{name} frame"].append(row["latency"]["median"])
-        figures[f"{name} stream"].append(row["stream"])
-        figures[f"{name} submit"].append(row["submit"])
+    options = ["--backend", ",".join(backends), "--precision", "f16", "--runs", "300", "--warmup-runs", WARM_UP]
+    rows = run(tree, "-m", "framebind", "benchmark", *models, *options, "--json", caches=True)["runs"]
+    for row in rows:
+        for figure, time in (("frame", row["latency"]["median"]), ("stream", row["stream"]), ("submit", row["submit"])):
+            figures[figure, row["on"], row["model"]].append(time)
+    return {row["statistics"]["device"]: row["statistics"]["driver"] for row in rows}
 
 
-def add_starts(tree: Path, models: list[str], backends: list[str], figures: Figures) -> None:
+def add_starts(tree: Path, models: list[str], backends: list[str], figures: Figures) -> Devices:
     """Append the time from a model's file to the end of the first inference, each in a process of its own."""
     script = str(tree.absolute() / "benchmarks" / "initialization.py")
+    devices: Devices = {}
     for backend in backends:
         for model in models:
             row = run(tree, script, "start", model, BACKENDS[backend], "f16", "", caches=False)
-            figures[f"{Path(model).stem} {backend} f16 start"].append(row["ms"]["total"])
+            figures["start", f"{backend} f16", Path(model).stem].append(row["ms"]["total"])
+            devices[row["device"]] = row["driver"]
+    return devices
 
 
 def show(before: Figures, after: Figures) -> None:
     """Print the medians of the figures that both trees have, and the number of rounds."""
     print(f"{'':52} before   after  ratio rounds")
-    for figure in sorted(before.keys() & after.keys(), key=lambda name: name.split()[::-1]):
+    for figure in sorted(before.keys() & after.keys()):
         old, new = statistics.median(before[figure]), statistics.median(after[figure])
         rounds = min(len(before[figure]), len(after[figure]))
-        print(f"{figure:52} {old:6.3f} {new:7.3f} {new / old:6.3f} {rounds:6}")
+        print(f"{' '.join(reversed(figure)):52} {old:6.3f} {new:7.3f} {new / old:6.3f} {rounds:6}")
+
+
+def keep(file: Path, found: dict[Path, Figures], devices: Devices) -> None:
+    """Write every round's figures of both trees, a tree by the name of the folder it is in."""
+    series = [
+        Series({"model": model, "on": on, "tree": tree.absolute().parent.name, "figure": figure}, times)
+        for tree, figures in found.items()
+        for (figure, on, model), times in figures.items()
+    ]
+    write(file, measured("trees", devices.items(), "ms", series))
 
 
 def main(
@@ -74,21 +94,24 @@ def main(
     backend: Annotated[str, typer.Option(help="gl, cl, cuda, or several: gl,cl.")] = "gl,cl",
     rounds: Annotated[int, typer.Option(help="How often each tree's frames are timed.")] = 5,
     starts: Annotated[int, typer.Option(help="How often each start is timed.")] = 2,
+    json_file: Annotated[Path | None, typer.Option("--json", help="Write each round's figures to this file.")] = None,
 ) -> None:
     paths = [str(find_model(model).resolve()) for model in models or FLOAT]
     backends = backend.split(",")
-    trees = {"before": before, "after": after}
-    found: dict[str, Figures] = {name: defaultdict(list) for name in trees}
+    found: dict[Path, Figures] = {tree: defaultdict(list) for tree in (before, after)}
+    devices: Devices = {}
     try:
         for number in range(max(rounds, starts)):
-            for name in sorted(trees, reverse=number % 2 == 0):
+            for tree in (before, after) if number % 2 else (after, before):
                 if number < rounds:
-                    add_frames(trees[name], paths, backends, found[name])
+                    devices |= add_frames(tree, paths, backends, found[tree])
                 if number < starts:
-                    add_starts(trees[name], paths, backends, found[name])
+                    devices |= add_starts(tree, paths, backends, found[tree])
             print(f"round {number + 1}", file=sys.stderr, flush=True)
     finally:  # Ctrl-C, or a lent machine's time: the rounds so far are figures too
-        show(found["before"], found["after"])
+        show(found[before], found[after])
+        if json_file is not None:
+            keep(json_file, found, devices)
 
 
 if __name__ == "__main__":

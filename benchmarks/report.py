@@ -61,6 +61,7 @@ LAYOUTS = {
     }),
     "read": Layout(("model",), "on", {"frame": "Frames"}),
     "starts": Layout(("model",), "on", {"cold": "Cold", "warm": "Warm"}, 0, ("warm", "cold")),
+    "trees": Layout(("model", "on"), "tree", {"frame": "Frames, with a wait after each"}),
     "clocks": Layout(("on", "rate", "pause"), "until", {"frame": "Frames"}),
     "batch": Layout(("model", "on"), "batch", {"frame": "Frames"}, 4),
     "peers": Layout(("model",), "on", {"frame": "Frames"}),
@@ -140,6 +141,11 @@ SECTIONS = {
 
 Medians in ms. CUDA runs a graph with one launch per step; OpenCL runs all steps in one dispatch; NVIDIA's OpenGL runs
 one dispatch for every ten steps, and ran one per step until 2026-11-22.
+""",
+    "trees": """## Beside an earlier commit
+
+Bound frames of two commits, which ran by turns on one GPU. A sample is the median of 300 frames of a process of its
+own.
 """,
     "inside": """## GPU time inside the one dispatch
 
