@@ -14,12 +14,11 @@ from rich.console import Console
 from rich.table import Table
 
 from framebind.delegate.claim.claims import claim
-from framebind.delegate.claim.partition_graph import build_graph
 from framebind.delegate.compiler import compile_program
 from framebind.delegate.plan.binding import Binding
-from framebind.delegate.plan.work import work_of
 from framebind.delegate.read.reader import read_model
 from framebind.delegate.run.program import Program
+from framebind.delegate.statistics import work_of
 from framebind.demos.measuring.measure import FRAME
 from framebind.demos.measuring.names import FLOAT
 from framebind.demos.models import find_model
@@ -67,7 +66,7 @@ def program_for(name: str, storage: Storage) -> Program:
     """The model on the null device, pictures bound to frames and all else to buffers."""
     subgraph = read_model(find_model(name).read_bytes()).subgraphs[0]
     claims = claim(subgraph, lambda: NullDevice().traits.target)
-    graph = build_graph(claims, sorted(claims.nodes), subgraph.inputs, subgraph.outputs)
+    graph = claims.graph(sorted(claims.nodes), subgraph.inputs, subgraph.outputs)
     device = NullDevice(group_size=128, invocations=INVOCATIONS)
     program = Program(device, compile_program(graph, device.traits, storage))
     for tensor in (*graph.inputs, *graph.outputs):

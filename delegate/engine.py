@@ -15,6 +15,7 @@ from .cache.cache import Cache
 from .cache.stopwatch import Stopwatch
 from .claim.claims import Claims, claim, claim_again
 from .claim.selection import Selection, select
+from .claim.shape_rules import Shape, shape_sources
 from .claim.variables import Variables, find_variables
 from .litert.native import KERNEL_NAME, NativeDelegate, NativeGraph, Partitioned, log
 from .options import GpuDelegateOptions
@@ -29,7 +30,6 @@ from .run.maker import ProgramMaker
 from .run.messages import CLOSED, inputs_and_outputs, tensor_label, why_not_bindable
 from .run.partition import Partition
 from .run.program import Program
-from .run.shapes import Shape, shape_sources
 
 
 class Engine:

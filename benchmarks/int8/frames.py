@@ -2,7 +2,7 @@
 
 python benchmarks/int8/frames.py [MODEL ...] [--backend cuda,opencl] [--runs N] [--json FILE]
 
-*floats* leaves out the pass ``sum_integers`` (delegate/transform/quantized/steps.py): convolutions are then computed
+*floats* leaves out the pass ``sum_integers`` (delegate/transform/quantized_steps.py): convolutions are then computed
 by the general kernel. *apart* leaves out the passes that join two convolutions of integers.
 *stream* is the time per frame of many back to back, *frame* that of a bound frame and the wait for it, *kernels* the
 GPU's own times of the steps as dispatches of their own, by kernel; medians, in microseconds.
@@ -29,7 +29,7 @@ from samples import Label, Series, measured, write
 
 from framebind.delegate.transform.graph import Graph
 from framebind.delegate.transform.pipeline import Pass, Rewrite
-from framebind.delegate.transform.quantized.steps import sum_integers
+from framebind.delegate.transform.quantized_steps import sum_integers
 from framebind.delegate.transform.separable import fuse_expanded, fuse_separable
 from framebind.demos.apis import BY_NAME, Backend
 from framebind.demos.measuring.names import QUANTIZED

@@ -12,7 +12,7 @@ from ...kernels.target import Target
 from ...kernels.tensor import TensorInfo
 from ..lower.lowering import check_lowering
 from ..read.model import OPTIONAL, Subgraph
-from ..transform.graph import Node
+from ..transform.graph import Graph, Node
 from .complex_numbers import shared_with_cpu
 from .integers import unread_integers
 from .shape_rules import Shape
@@ -47,6 +47,17 @@ class Claims:
     """Computed tensors that depend on constants alone, so that they are the same for every frame."""
     variables: tuple[Variable, ...] = ()
     """The variables that stay on the GPU if all operators that read and assign them do."""
+
+    def graph(self, operators: Sequence[int], inputs: Sequence[int], outputs: Sequence[int]) -> Graph:
+        """Make the graph of one partition: ``operators`` in execution order, and its boundary tensors.
+
+        An output without elements is left out: it has no memory.
+        """
+        nodes = [node for index in operators for node in self.nodes[index]]
+        used = {i for node in nodes for i in (*node.operands, *node.outputs)} | set(inputs) | set(outputs)
+        tensors = {i: self.tensors[i] for i in used}
+        read = tuple(i for i in inputs if tensors[i].constant is None and i in used)
+        return Graph(tensors, nodes, read, tuple(i for i in outputs if 0 not in tensors[i].shape))
 
 
 Store = Callable[[], BinaryStore | None]

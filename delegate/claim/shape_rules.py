@@ -1,4 +1,5 @@
-"""Shapes of an operator's outputs, from those of its inputs, whether or not the GPU runs the operator.
+"""Shapes of an operator's outputs, from those of its inputs, whether or not the GPU runs the operator; and the tensors
+from whose shapes all others follow.
 
 The rule is the operation's own ``output_shapes``. Shapes do not depend on types, so an operator with unsupported types
 is parsed with supported types.
@@ -6,11 +7,12 @@ is parsed with supported types.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
 from ...kernels.operation import TfliteNode, TfliteOp
 from ...kernels.tensor import INDEX_DTYPES, INTEGER_DTYPES, TensorInfo
+from ..read.model import Subgraph
 
 Shape = tuple[int, ...]
 """A TFLite shape, of any rank."""
@@ -58,3 +60,25 @@ _TYPES: tuple[tuple[_As, _As, _As], ...] = (
 )
 """Types to try for the first input, the others and the outputs: of moves, arithmetic, reductions, ARG_MAX and ONE_HOT.
 """
+
+
+def shape_sources(subgraph: Subgraph, operators: Sequence[int], on_gpu: Collection[int]) -> tuple[int, ...]:
+    """The tensors whose shapes determine the shapes of all tensors of these ``operators``, and the values of SHAPE.
+
+    They are inputs of the subgraph, variables, and outputs of operators that are not ``on_gpu``.
+    """
+    producers = {tensor: operator for operator in subgraph.operators for tensor in operator.outputs}
+    computed = {tensor for index in on_gpu for tensor in subgraph.operators[index].outputs}
+    found: set[int] = set()
+    seen: set[int] = set()
+    waiting = [tensor for index in operators for tensor in subgraph.operators[index].inputs]
+    while waiting:
+        tensor = waiting.pop()
+        if tensor < 0 or tensor in seen or subgraph.tensors[tensor].constant is not None:
+            continue
+        seen.add(tensor)
+        if tensor not in computed:
+            found.add(tensor)
+        if tensor in producers:
+            waiting.extend(producers[tensor].inputs)
+    return tuple(sorted(found))

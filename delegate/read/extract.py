@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import tflite
 
 from ...interop.errors import ModelError
-from . import fields
+from . import tables
 
 
 def extract_operators(
@@ -31,19 +31,19 @@ def extract_operators(
     """
     data = bytearray(content)
     model = tflite.Model.GetRootAs(data, 0)
-    for field in (fields.MODEL_METADATA, fields.MODEL_SIGNATURES):
+    for field in (tables.MODEL_METADATA, tables.MODEL_SIGNATURES):
         if model._tab.Offset(field):
             _keep_entries(data, model._tab, field, ())
     kept = [subgraph]
     if calls:
         kept = list(range(model.SubgraphsLength()))
         kept[0], kept[subgraph] = subgraph, 0  # which nothing runs
-    _keep_entries(data, model._tab, fields.MODEL_SUBGRAPHS, kept)
+    _keep_entries(data, model._tab, tables.MODEL_SUBGRAPHS, kept)
     first = tflite.Model.GetRootAs(data, 0).Subgraphs(0)
     assert first is not None, "LiteRT has read the file's subgraph"
     table = first._tab
-    _keep_entries(data, table, fields.SUBGRAPH_OPERATORS, operators)
-    for field, numbers in ((fields.SUBGRAPH_INPUTS, inputs), (fields.SUBGRAPH_OUTPUTS, outputs)):
+    _keep_entries(data, table, tables.SUBGRAPH_OPERATORS, operators)
+    for field, numbers in ((tables.SUBGRAPH_INPUTS, inputs), (tables.SUBGRAPH_OUTPUTS, outputs)):
         offset = table.Offset(field)
         if not offset:
             raise ModelError(f"subgraph {subgraph} of the file has no list of its inputs or outputs")
@@ -51,7 +51,7 @@ def extract_operators(
         struct.pack_into("<I", data, table.Pos + offset, len(data) - table.Pos - offset)
         data += struct.pack(f"<{len(numbers) + 1}i", len(numbers), *numbers)
     for tensor, dtype in types.items():
-        _replace_tensor(data, table.Vector(table.Offset(fields.SUBGRAPH_TENSORS)) + 4 * tensor, dtype)
+        _replace_tensor(data, table.Vector(table.Offset(tables.SUBGRAPH_TENSORS)) + 4 * tensor, dtype)
     return bytes(data)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import tflite
 
-from . import fields
+from . import tables
 from .tables import child, numbers
 
 _NAMES = {code: name for name, code in vars(tflite.BuiltinOptions).items() if not name.startswith("_")}
@@ -29,11 +29,11 @@ def read_options(operator: tflite.Operator, name: str, *, custom: bool) -> Any:
     As in LiteRT, a table of another operator counts as none: its fields would be taken for others.
     """
     if custom:
-        (data,) = numbers(operator, fields.OPERATOR_CUSTOM_OPTIONS, "s")
+        (data,) = numbers(operator, tables.OPERATOR_CUSTOM_OPTIONS, "s")
         return data
     kind = _NAMES.get(operator.BuiltinOptionsType(), "NONE")
     if kind == "NONE" or _OWN.get(name) not in (None, kind):
         return None
     return child(
-        getattr(tflite, kind), operator, fields.OPERATOR_OPTIONS
+        getattr(tflite, kind), operator, tables.OPERATOR_OPTIONS
     )  # one outside the file raises here, not in a parse

@@ -14,7 +14,7 @@ import tflite
 
 from ...interop.errors import ModelError
 from ...kernels.tensor import QUANTIZED_DTYPES, Quantization, TensorInfo
-from . import fields
+from . import tables
 from .model import RawOperator
 from .tables import numbers
 
@@ -37,11 +37,11 @@ def read_quantization(
     """
     if table is None:
         return None
-    scales = numbers(table, fields.QUANTIZATION_SCALES, "f")
+    scales = numbers(table, tables.QUANTIZATION_SCALES, "f")
     if not scales:
         return None
     axis = table.QuantizedDimension()
-    zero_points = numbers(table, fields.QUANTIZATION_ZERO_POINTS, "q") or (0,) * len(scales)
+    zero_points = numbers(table, tables.QUANTIZATION_ZERO_POINTS, "q") or (0,) * len(scales)
     if len(scales) > 1 and not (0 <= axis < len(shape) and len(scales) == shape[axis]):
         raise ModelError(f"{label} has {len(scales)} scales along axis {axis} of its shape {list(shape)}")
     if len(zero_points) not in (1, len(scales)):

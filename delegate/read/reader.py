@@ -18,7 +18,7 @@ import tflite
 
 from ...interop.errors import ModelError
 from ...kernels.tensor import TensorInfo
-from . import fields
+from . import tables
 from .checks import check_calls, check_subgraph
 from .model import NUMPY_TYPES, OPTIONAL, Model, RawOperator, Subgraph
 from .names import printable, safe_name
@@ -137,7 +137,7 @@ class _Reader:
         if version != SCHEMA_VERSION:
             raise ModelError(f"the model has schema version {version}; only version {SCHEMA_VERSION} is known")
         self._place.set("the buffers")
-        self._buffers = self._entries("buffers", self._model, fields.MODEL_BUFFERS)
+        self._buffers = self._entries("buffers", self._model, tables.MODEL_BUFFERS)
         self._place.set("the operator codes")
         self._codes = list(self._operator_codes())
 
@@ -150,7 +150,7 @@ class _Reader:
 
     def _operator_codes(self) -> Iterator[tuple[int, str, int]]:
         """(code, name, version) of each entry of the model's table of operator codes."""
-        for i, position in enumerate(self._entries("operator codes", self._model, fields.MODEL_CODES)):
+        for i, position in enumerate(self._entries("operator codes", self._model, tables.MODEL_CODES)):
             self._place.set("operator code {}", i)
             table = entry(tflite.OperatorCode, self._content, position)
             code = max(table.DeprecatedBuiltinCode(), _builtin_code(table))  # LiteRT's rule
@@ -160,7 +160,7 @@ class _Reader:
     def subgraphs(self) -> Iterator[Subgraph]:
         """Each subgraph of the file, checked."""
         self._place.set("the model's header")
-        positions = self._guarded(self._entries, "subgraphs", self._model, fields.MODEL_SUBGRAPHS)
+        positions = self._guarded(self._entries, "subgraphs", self._model, tables.MODEL_SUBGRAPHS)
         for i, position in enumerate(positions):
             subgraph = self._guarded(self._subgraph, f"subgraph {i}", position)
             check_subgraph(f"subgraph {i}", subgraph)
@@ -173,9 +173,9 @@ class _Reader:
         tensors = list(self._tensors(where, table))
         operators = tuple(self._operators(where, table, len(tensors)))
         self._place.set("{}: its inputs", where)
-        inputs = self._indices(table, fields.SUBGRAPH_INPUTS, len(tensors))
+        inputs = self._indices(table, tables.SUBGRAPH_INPUTS, len(tensors))
         self._place.set("{}: its outputs", where)
-        outputs = self._indices(table, fields.SUBGRAPH_OUTPUTS, len(tensors))
+        outputs = self._indices(table, tables.SUBGRAPH_OUTPUTS, len(tensors))
         for i in {i for i, tensor in enumerate(tensors) if 0 in tensor.shape} - {*inputs, *_computed(operators)}:
             tensors[i] = _empty_constant(tensors[i])
         return Subgraph(name, tuple(tensors), operators, inputs, outputs)
@@ -189,7 +189,7 @@ class _Reader:
         return self._guarded(lambda: frozenset(self._signatures(subgraphs)))
 
     def _signatures(self, subgraphs: Sequence[Subgraph]) -> Iterator[int]:
-        for i, position in enumerate(self._entries("signatures", self._model, fields.MODEL_SIGNATURES)):
+        for i, position in enumerate(self._entries("signatures", self._model, tables.MODEL_SIGNATURES)):
             where = f"signature {i}"
             self._place.set(where)
             table = entry(tflite.SignatureDef, self._content, position)
@@ -197,7 +197,7 @@ class _Reader:
             number = table.SubgraphIndex()
             if number >= len(subgraphs):
                 raise ModelError(f"{where} names subgraph {number}, but there are {len(subgraphs)} subgraphs")
-            for field in (fields.SIGNATURE_INPUTS, fields.SIGNATURE_OUTPUTS):
+            for field in (tables.SIGNATURE_INPUTS, tables.SIGNATURE_OUTPUTS):
                 self._place.set(where)
                 for j, inner in enumerate(self._entries(f"tensors in {where}", table, field)):
                     self._place.set("{}, tensor {}", where, j)
@@ -211,7 +211,7 @@ class _Reader:
             raise ModelError(f"{self._place} names tensor {table.TensorIndex()}, but there are {tensors} tensors")
 
     def _tensors(self, where: str, table: tflite.SubGraph) -> Iterator[TensorInfo]:
-        for i, position in enumerate(self._entries(f"tensors in {where}", table, fields.SUBGRAPH_TENSORS)):
+        for i, position in enumerate(self._entries(f"tensors in {where}", table, tables.SUBGRAPH_TENSORS)):
             self._place.set("{}, tensor {}", where, i)
             tensor = entry(tflite.Tensor, self._content, position)
             name = safe_name(tensor.Name())
@@ -219,15 +219,15 @@ class _Reader:
             yield self._tensor(name, tensor)
 
     def _tensor(self, name: str, tensor: tflite.Tensor) -> TensorInfo:
-        shape = numbers(tensor, fields.TENSOR_SHAPE, "i")
+        shape = numbers(tensor, tables.TENSOR_SHAPE, "i")
         if len(shape) > MAX_RANK or (shape and min(shape) < 0):
             raise ModelError(f"{self._place} has the impossible shape {list(shape[:MAX_RANK])}")
         dtype = _DTYPE_NAMES.get(tensor.Type())
         if dtype is None:
             raise ModelError(f"{self._place} has the unknown type number {tensor.Type()}: the model is too new")
-        sparse = child(tflite.SparsityParameters, tensor, fields.TENSOR_SPARSITY)
+        sparse = child(tflite.SparsityParameters, tensor, tables.TENSOR_SPARSITY)
         constant = self._constant(tensor.Buffer(), shape, dtype, sparse)
-        table = child(tflite.QuantizationParameters, tensor, fields.TENSOR_QUANTIZATION)
+        table = child(tflite.QuantizationParameters, tensor, tables.TENSOR_QUANTIZATION)
         return TensorInfo(
             name=name,
             shape=shape,
@@ -273,13 +273,13 @@ class _Reader:
             if offset + size > len(self._content):
                 raise ModelError(f"{self._place}: its values at bytes {offset} to {offset + size} lie outside the file")
             return np.frombuffer(self._content, np.uint8, size, offset)
-        begin, size = vector(buffer, fields.BUFFER_DATA)
+        begin, size = vector(buffer, tables.BUFFER_DATA)
         return np.frombuffer(self._content, np.uint8, size, begin) if size else None
 
     def _operators(self, where: str, table: tflite.SubGraph, tensors: int) -> Iterator[RawOperator]:
         place = self._place
         place.set(where)
-        for i, position in enumerate(self._entries(f"operators in {where}", table, fields.SUBGRAPH_OPERATORS)):
+        for i, position in enumerate(self._entries(f"operators in {where}", table, tables.SUBGRAPH_OPERATORS)):
             place.set("{}, operator {}", where, i)
             operator = entry(tflite.Operator, self._content, position)
             code_index = operator.OpcodeIndex()
@@ -290,9 +290,9 @@ class _Reader:
             place.set("{}, operator {} {}: its options", where, i, name)
             options = read_options(operator, name, custom=custom)
             place.set("{}, operator {} {}: its inputs", where, i, name)
-            inputs = self._indices(operator, fields.OPERATOR_INPUTS, tensors, OPTIONAL)
+            inputs = self._indices(operator, tables.OPERATOR_INPUTS, tensors, OPTIONAL)
             place.set("{}, operator {} {}: its outputs", where, i, name)
-            outputs = self._indices(operator, fields.OPERATOR_OUTPUTS, tensors)
+            outputs = self._indices(operator, tables.OPERATOR_OUTPUTS, tensors)
             yield RawOperator(i, name, version, custom, options, inputs, outputs, code)
 
     def _indices(self, table: Any, field: int, tensors: int, least: int = 0) -> tuple[int, ...]:
@@ -322,7 +322,7 @@ def _builtin_code(table: tflite.OperatorCode) -> int:
     tflite's BuiltinCode() returns the older field instead if this one is below 127, so that files that leave out the
     older field are misread.
     """
-    position = table._tab.Offset(fields.CODE_BUILTIN)
+    position = table._tab.Offset(tables.CODE_BUILTIN)
     return struct.unpack_from("<i", table._tab.Bytes, table._tab.Pos + position)[0] if position else 0
 
 

@@ -11,6 +11,16 @@ from flatbuffers.table import Table
 
 T = TypeVar("T")
 
+# Fields that are read by number, by table: the first of a table in schema.fbs has 4, the next 6, and so on.
+MODEL_CODES, MODEL_SUBGRAPHS, MODEL_BUFFERS, MODEL_METADATA, MODEL_SIGNATURES = 6, 8, 12, 16, 18
+SUBGRAPH_TENSORS, SUBGRAPH_INPUTS, SUBGRAPH_OUTPUTS, SUBGRAPH_OPERATORS = 4, 6, 8, 10
+OPERATOR_INPUTS, OPERATOR_OUTPUTS, OPERATOR_OPTIONS, OPERATOR_CUSTOM_OPTIONS = 6, 8, 12, 14
+CODE_BUILTIN = 10
+TENSOR_SHAPE, TENSOR_QUANTIZATION, TENSOR_SPARSITY = 4, 12, 16
+QUANTIZATION_SCALES, QUANTIZATION_ZERO_POINTS = 8, 10
+BUFFER_DATA = 4
+SIGNATURE_INPUTS, SIGNATURE_OUTPUTS = 4, 6
+
 _INT32, _UINT16, _UINT32 = struct.Struct("<i"), struct.Struct("<H"), struct.Struct("<I")
 _LENGTH_BYTES = 4
 """Bytes before a vector or a text that hold its length."""

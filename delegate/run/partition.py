@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from ...interop.errors import DelegateError, ModelError
 from ...kernels.tensor import RUNTIME_DTYPES, TensorInfo
 from ..claim.claims import Claims
-from ..claim.partition_graph import build_graph
+from ..claim.shape_rules import Shape
 from ..litert.native import NativeGraph, Partitioned
 from ..plan.binding import Binding
 from ..plan.tensor_uses import Key
@@ -19,7 +19,6 @@ from .maker import ProgramMaker
 from .messages import CLOSED, named_reasons, tensor_label
 from .objects import check_objects
 from .program import Program
-from .shapes import Shape
 from .uploads import Uploads, plan_uploads
 
 
@@ -289,7 +288,7 @@ class Partition:
         return self.program
 
     def _graph(self) -> Graph:
-        return build_graph(self._claims, self.operators, (*self.inputs, *self._variables), self.outputs)
+        return self._claims.graph(self.operators, (*self.inputs, *self._variables), self.outputs)
 
     @property
     def _name(self) -> str:

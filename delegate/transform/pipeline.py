@@ -16,8 +16,7 @@ from .graph import Graph
 from .instance_norm import fuse_instance_norm
 from .max_pools import fuse_max_pools
 from .padding import merge_padding, read_padding_as_zeros
-from .quantized.rounding import merge_rounding
-from .quantized.steps import sum_integers
+from .quantized_steps import merge_rounding, sum_integers
 from .ranks import align_ranks, collapse_ranks, merge_reshapes
 from .separable import fuse_expanded, fuse_separable, fuse_separable_pairs
 from .siblings import merge_siblings

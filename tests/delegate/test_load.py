@@ -9,7 +9,6 @@ from typing import Any
 from ai_edge_litert import schema_py_generated as schema
 
 from framebind.delegate.claim.claims import claim
-from framebind.delegate.claim.partition_graph import build_graph
 from framebind.delegate.compiler import compile_program
 from framebind.delegate.plan.binding import Binding
 from framebind.delegate.read.reader import read_model
@@ -40,7 +39,7 @@ def load(content: bytes) -> Program:
     device = NullDevice()
     claims = claim(subgraph, lambda: device.traits.target)
     assert not claims.unsupported
-    graph = build_graph(claims, sorted(claims.nodes), subgraph.inputs, subgraph.outputs)
+    graph = claims.graph(sorted(claims.nodes), subgraph.inputs, subgraph.outputs)
     program = Program(device, compile_program(graph, device.traits, "f32"))
     for tensor in (*graph.inputs, *graph.outputs):
         view = Dense(graph.tensors[tensor].bhwc)

@@ -14,7 +14,6 @@ from ai_edge_litert.interpreter import OpResolverType
 
 import framebind as fb
 from framebind.delegate.claim.claims import claim
-from framebind.delegate.claim.partition_graph import build_graph
 from framebind.delegate.compiler import compile_program
 from framebind.delegate.plan.binding import Binding
 from framebind.delegate.read.reader import read_model
@@ -129,7 +128,7 @@ def bound_program(path: Path, storage: Storage) -> Program:
     subgraph = read_model(path.read_bytes()).subgraphs[0]
     claims = claim(subgraph, lambda: NullDevice().traits.target)
     assert claims.unsupported == {}
-    graph = build_graph(claims, sorted(claims.nodes), subgraph.inputs, subgraph.outputs)
+    graph = claims.graph(sorted(claims.nodes), subgraph.inputs, subgraph.outputs)
     device = NullDevice()
     program = Program(device, compile_program(graph, device.traits, storage))
     for tensor in (*graph.inputs, *graph.outputs):

@@ -12,7 +12,6 @@ import pytest
 
 import framebind as fb
 from framebind.delegate.claim.claims import claim
-from framebind.delegate.claim.partition_graph import build_graph
 from framebind.delegate.compiler import compile_program
 from framebind.delegate.plan.binding import Binding
 from framebind.delegate.read.reader import read_model
@@ -54,7 +53,7 @@ def bound_to_noise(device: Device, path: Path) -> tuple[Program, dict[int, Bindi
     """The model's program with every input and output bound to a buffer, inputs filled with noise."""
     subgraph = read_model(path.read_bytes()).subgraphs[0]
     claims = claim(subgraph, lambda: device.traits.target)
-    graph = build_graph(claims, sorted(claims.nodes), subgraph.inputs, subgraph.outputs)
+    graph = claims.graph(sorted(claims.nodes), subgraph.inputs, subgraph.outputs)
     program, bindings = Program(device, compile_program(graph, device.traits, "f32")), dict[int, Binding]()
     for tensor in (*graph.inputs, *graph.outputs):
         view = Dense(graph.tensors[tensor].bhwc)

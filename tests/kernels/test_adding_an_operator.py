@@ -13,7 +13,6 @@ import pytest
 import framebind as fb
 from framebind.delegate.certify.cases.operator_models import run_model
 from framebind.delegate.claim.claims import claim
-from framebind.delegate.claim.partition_graph import build_graph
 from framebind.delegate.compiler import compile_program
 from framebind.delegate.plan.binding import Binding
 from framebind.delegate.read.reader import read_model
@@ -100,7 +99,7 @@ def test_its_kernel_compiles_for_every_api() -> None:
     device, subgraph = NullDevice(), read_model(model(0.5)).subgraphs[0]
     claims = claim(subgraph, lambda: device.traits.target)
     assert not claims.unsupported
-    graph = build_graph(claims, sorted(claims.nodes), subgraph.inputs, subgraph.outputs)
+    graph = claims.graph(sorted(claims.nodes), subgraph.inputs, subgraph.outputs)
     program = Program(device, compile_program(graph, device.traits, "f32"))
     for tensor in (0, 2):
         program.bind(tensor, Binding(device.buffer(Dense(SHAPE).nbytes, ""), Dense(SHAPE)))

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from framebind.delegate.claim.claims import claim
-from framebind.delegate.claim.partition_graph import build_graph
 from framebind.delegate.compiler import compile_program
 from framebind.delegate.read.reader import read_model
 from framebind.delegate.run.program import Program
@@ -67,7 +66,7 @@ def test_a_model_keeps_its_bounds(gpu: Device, model_path: Callable[[str], Path]
     (case,) = [case for case in MODELS if case.name == path.stem]
     subgraph = read_model(path.read_bytes()).subgraphs[0]
     claims = claim(subgraph, lambda: gpu.traits.target)
-    graph = build_graph(claims, sorted(claims.nodes), subgraph.inputs, subgraph.outputs)
+    graph = claims.graph(sorted(claims.nodes), subgraph.inputs, subgraph.outputs)
     target = target_of(gpu, "f16", matrix_units=False, invocations=1 << 18)
     program = Program(gpu, compile_program(graph, gpu.traits, "f16", target=target))
     inputs = random_inputs({i: subgraph.tensors[i].shape for i in subgraph.inputs}, case)

@@ -12,7 +12,6 @@ from ....kernels.ops.pointwise.quantize import stored_view
 from ....kernels.tensor import TensorId
 from ....kernels.views import Dense, Storage
 from ...claim.claims import claim
-from ...claim.partition_graph import build_graph
 from ...compiler import StorageRule, compile_program
 from ...lower.launches import Lowered
 from ...lower.precision import choose_storage
@@ -35,7 +34,7 @@ def program_on_null(
     claims = claim(subgraph, lambda: device.traits.target)
     if not claims.nodes:
         return claims.unsupported, None
-    graph = build_graph(claims, sorted(claims.nodes), subgraph.inputs, subgraph.outputs)
+    graph = claims.graph(sorted(claims.nodes), subgraph.inputs, subgraph.outputs)
     program = Program(device, compile_program(graph, device.traits, storage, storage_rule=storage_rule))
     for tensor in (*program.graph.inputs, *program.graph.outputs):
         info = program.graph.tensors[tensor]

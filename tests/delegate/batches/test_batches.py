@@ -14,7 +14,6 @@ import pytest
 import framebind as fb
 from framebind.delegate.certify.cases.operator_models import options
 from framebind.delegate.claim.claims import claim
-from framebind.delegate.claim.partition_graph import build_graph
 from framebind.delegate.compiler import compile_program
 from framebind.delegate.plan.binding import Binding, Frames, TextureMapping
 from framebind.delegate.read.reader import read_model
@@ -287,7 +286,7 @@ def program_of(frames: int, make: Callable[[], NullResource]) -> Program:
     subgraph, device = read_model(chain("NEG")).subgraphs[0], NullDevice()
     shape = (frames, 4, 5, 3)
     claims = claim(subgraph, lambda: device.traits.target, shapes={0: shape})
-    graph = build_graph(claims, sorted(claims.nodes), subgraph.inputs, subgraph.outputs)
+    graph = claims.graph(sorted(claims.nodes), subgraph.inputs, subgraph.outputs)
     program, info = Program(device, compile_program(graph, device.traits, "f32")), claims.tensors[0]
     program.bind(0, negotiated(device, [make() for _ in range(frames)], info, 0, write=False, mapping=TextureMapping()))
     program.bind(1, Binding(buffer(math.prod(shape) * 4), Dense(shape)))

@@ -11,8 +11,28 @@ import pytest
 import tflite
 from flatbuffers.table import Table
 
-from framebind.delegate.read import fields
-from framebind.delegate.read.tables import FastTable, child, entries, entry, fast, numbers, vector
+from framebind.delegate.read.tables import (
+    BUFFER_DATA,
+    MODEL_BUFFERS,
+    MODEL_CODES,
+    MODEL_SIGNATURES,
+    MODEL_SUBGRAPHS,
+    OPERATOR_INPUTS,
+    OPERATOR_OUTPUTS,
+    QUANTIZATION_SCALES,
+    QUANTIZATION_ZERO_POINTS,
+    SUBGRAPH_OPERATORS,
+    SUBGRAPH_TENSORS,
+    TENSOR_QUANTIZATION,
+    TENSOR_SHAPE,
+    FastTable,
+    child,
+    entries,
+    entry,
+    fast,
+    numbers,
+    vector,
+)
 from support.tiny_models import chain
 
 
@@ -60,28 +80,26 @@ def test_vectors_and_tables_by_number_are_those_that_tflite_finds(name: str, mod
     model: Any = tflite.Model.GetRootAs(content, 0)
     graph = model.Subgraphs(0)
     for parent, field, kind, at, length in (
-        (model, fields.MODEL_SUBGRAPHS, tflite.SubGraph, model.Subgraphs, model.SubgraphsLength),
-        (model, fields.MODEL_CODES, tflite.OperatorCode, model.OperatorCodes, model.OperatorCodesLength),
-        (model, fields.MODEL_BUFFERS, tflite.Buffer, model.Buffers, model.BuffersLength),
-        (model, fields.MODEL_SIGNATURES, tflite.SignatureDef, model.SignatureDefs, model.SignatureDefsLength),
-        (graph, fields.SUBGRAPH_TENSORS, tflite.Tensor, graph.Tensors, graph.TensorsLength),
-        (graph, fields.SUBGRAPH_OPERATORS, tflite.Operator, graph.Operators, graph.OperatorsLength),
+        (model, MODEL_SUBGRAPHS, tflite.SubGraph, model.Subgraphs, model.SubgraphsLength),
+        (model, MODEL_CODES, tflite.OperatorCode, model.OperatorCodes, model.OperatorCodesLength),
+        (model, MODEL_BUFFERS, tflite.Buffer, model.Buffers, model.BuffersLength),
+        (model, MODEL_SIGNATURES, tflite.SignatureDef, model.SignatureDefs, model.SignatureDefsLength),
+        (graph, SUBGRAPH_TENSORS, tflite.Tensor, graph.Tensors, graph.TensorsLength),
+        (graph, SUBGRAPH_OPERATORS, tflite.Operator, graph.Operators, graph.OperatorsLength),
     ):
         found = [entry(kind, content, place)._tab.Pos for place in entries(parent, field)]
         assert found == [at(i)._tab.Pos for i in range(length())]
     for tensor in map(graph.Tensors, range(graph.TensorsLength())):
-        assert numbers(tensor, fields.TENSOR_SHAPE, "i") == as_tuple(tensor.ShapeAsNumpy())
-        given, found = tensor.Quantization(), child(tflite.QuantizationParameters, tensor, fields.TENSOR_QUANTIZATION)
+        assert numbers(tensor, TENSOR_SHAPE, "i") == as_tuple(tensor.ShapeAsNumpy())
+        given, found = tensor.Quantization(), child(tflite.QuantizationParameters, tensor, TENSOR_QUANTIZATION)
         assert (given is None) == (found is None)
         if given is not None and found is not None:
-            assert numbers(found, fields.QUANTIZATION_SCALES, "f") == as_tuple(given.ScaleAsNumpy())
-            assert numbers(found, fields.QUANTIZATION_ZERO_POINTS, "q") == as_tuple(given.ZeroPointAsNumpy())
-        assert (
-            vector(model.Buffers(tensor.Buffer()), fields.BUFFER_DATA)[1] == model.Buffers(tensor.Buffer()).DataLength()
-        )
+            assert numbers(found, QUANTIZATION_SCALES, "f") == as_tuple(given.ScaleAsNumpy())
+            assert numbers(found, QUANTIZATION_ZERO_POINTS, "q") == as_tuple(given.ZeroPointAsNumpy())
+        assert vector(model.Buffers(tensor.Buffer()), BUFFER_DATA)[1] == model.Buffers(tensor.Buffer()).DataLength()
     for operator in map(graph.Operators, range(graph.OperatorsLength())):
-        assert numbers(operator, fields.OPERATOR_INPUTS, "i") == as_tuple(operator.InputsAsNumpy())
-        assert numbers(operator, fields.OPERATOR_OUTPUTS, "i") == as_tuple(operator.OutputsAsNumpy())
+        assert numbers(operator, OPERATOR_INPUTS, "i") == as_tuple(operator.InputsAsNumpy())
+        assert numbers(operator, OPERATOR_OUTPUTS, "i") == as_tuple(operator.OutputsAsNumpy())
 
 
 def as_tuple(array: Any) -> tuple[Any, ...]:

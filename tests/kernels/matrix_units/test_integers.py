@@ -9,12 +9,11 @@ import pytest
 
 from framebind.delegate.certify.cases.quantized_models import bottleneck
 from framebind.delegate.claim.claims import claim
-from framebind.delegate.claim.partition_graph import build_graph
 from framebind.delegate.compiler import CompiledProgram, compile_program
 from framebind.delegate.read.reader import read_model
 from framebind.delegate.transform.graph import Graph, Node
 from framebind.delegate.transform.pipeline import PASSES
-from framebind.delegate.transform.quantized.steps import sum_integers
+from framebind.delegate.transform.quantized_steps import sum_integers
 from framebind.delegate.transform.separable import fuse_expanded, fuse_separable
 from framebind.interop.record.null import NullDevice
 from framebind.kernels.operation import FusedOp
@@ -35,7 +34,7 @@ def compiled(dtype: str, storage: Storage = "f16", *, outputs: tuple[int, ...] =
     traits = replace(NullDevice().traits, matrix_units=True)
     claims = claim(subgraph, lambda: traits.target)
     assert claims.unsupported == {}
-    return compile_program(build_graph(claims, sorted(claims.nodes), (0,), outputs), traits, storage, passes=APART)
+    return compile_program(claims.graph(sorted(claims.nodes), (0,), outputs), traits, storage, passes=APART)
 
 
 def in_halves(program: CompiledProgram) -> set[int]:

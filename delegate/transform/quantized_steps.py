@@ -1,8 +1,11 @@
-"""The pass by which convolutions of quantized models sum integers: their weights and inputs are whole numbers.
+"""The passes of quantized models: roundings to numbers of steps are merged, and convolutions sum integers.
 
-A quantized tensor's values are whole multiples of its scale, its steps. Weights of 8 bits and numbers of steps fit into
-halves, which matrix units multiply, and sums below 2^24 are exact in float32. So the sums are LiteRT's own; one product
-per channel, with the scales, converts them to steps of the output.
+A quantized tensor's values are whole multiples of its scale, its steps. Converters put QUANTIZE and DEQUANTIZE around
+operators without an integer kernel, such as MIRROR_PAD. A value that was rounded before such an operator is rounded
+after it.
+
+Weights of 8 bits and numbers of steps fit into halves, which matrix units multiply, and sums below 2^24 are exact in
+float32. So the sums are LiteRT's own; one product per channel, with the scales, converts them to steps of the output.
 """
 
 from __future__ import annotations
@@ -12,18 +15,47 @@ from dataclasses import replace
 
 import numpy as np
 
-from ....kernels.operation import FusedOp
-from ....kernels.ops.convolution.conv import Convolution
-from ....kernels.ops.convolution.depthwise import Depthwise
-from ....kernels.ops.convolution.fully_connected import FullyConnected
-from ....kernels.ops.convolution.separable import CLAMPS
-from ....kernels.tensor import FLOAT_MAX, LARGEST_WHOLE_HALF
-from ..graph import Graph, Node
+from ...kernels.operation import FusedOp
+from ...kernels.ops.convolution.conv import Convolution
+from ...kernels.ops.convolution.depthwise import Depthwise
+from ...kernels.ops.convolution.fully_connected import FullyConnected
+from ...kernels.ops.convolution.separable import CLAMPS
+from ...kernels.ops.pointwise.elementwise import Elementwise
+from ...kernels.ops.pointwise.quantize import rounding_op
+from ...kernels.tensor import FLOAT_MAX, LARGEST_WHOLE_HALF
+from .graph import Graph, Node
 
 _SUMS = Convolution | Depthwise | FullyConnected
 """The operations that sum integers."""
 Scales = dict[int, float]
 """The scale of each tensor that holds numbers of steps."""
+
+
+def merge_rounding(graph: Graph) -> None:
+    """Remove QUANTIZE nodes of values that are already rounded, and let the nodes that compute the others round their
+    output.
+    """
+    rounding = {tensor: rounding_op(graph.tensors[tensor]) for tensor in graph.inputs}
+    """By tensor, a rounding that does not change its values."""
+    for node in graph.forwards():
+        source, destination = node.inputs[0], node.outputs[0]
+        rounding[destination] = _rounding(node, rounding.get(source))
+        if not isinstance(node.operation, Elementwise) or [op.expression for op in node.epilogue] != ["QUANTIZE"]:
+            continue
+        producer = graph.producer(source)
+        if rounding[destination] == rounding.get(source) and destination not in graph.outputs:
+            graph.remove(node, "its input is rounded so already")
+            graph.redirect(destination, source)
+        elif producer is not None and producer.outputs == (source,) and graph.sole_reader(source) is node:
+            epilogue = producer.epilogue + node.epilogue
+            graph.substitute({producer, node}, producer, at=producer, outputs=node.outputs, epilogue=epilogue)
+
+
+def _rounding(node: Node, before: FusedOp | None) -> FusedOp | None:
+    """A rounding that does not change the node's output; None if there is none."""
+    if node.epilogue:
+        return node.epilogue[-1] if node.epilogue[-1].expression == "QUANTIZE" else None
+    return before if node.operation.keeps_steps() else None
 
 
 def sum_integers(graph: Graph) -> None:

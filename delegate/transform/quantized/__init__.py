@@ -1,1 +1,0 @@
-"""Passes over quantized models: removal of roundings, and sums of integers."""
