@@ -8,9 +8,8 @@ from typing import Any
 
 from ..interop.device import Fence
 from ..interop.discovery.best_options import BestOptions
-from ..interop.errors import BindingError, DelegateError
+from ..interop.errors import BindingError, DelegateError, counted
 from ..interop.uncopied import Uncopied
-from ..interop.wording import counted
 from .engine import Engine
 from .litert.native import log
 from .options import Backend, GpuDelegateOptions, as_options

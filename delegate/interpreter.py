@@ -14,14 +14,12 @@ from ai_edge_litert import interpreter as litert
 from ai_edge_litert.interpreter import Delegate, OpResolverType
 
 from ..interop.discovery.devices import ChosenDevice, choose_device
-from ..interop.errors import BindingError, DelegateError, FramebindError
+from ..interop.errors import BindingError, DelegateError, FramebindError, counted
 from ..interop.uncopied import Uncopied
-from ..interop.wording import counted
 from .alone import alone
 from .automatic import checked_choice, delegate_on_gpu, reason_for_no_operator
 from .gpu_delegate import GpuDelegate
-from .litert.python_layer import check_taken, describe_tensor
-from .own_errors import application_errors, own_errors, raise_own
+from .litert.python_layer import application_errors, check_taken, describe_tensor, own_errors, raise_own
 from .read.names import printable
 from .read.reader import read_content, read_model
 from .report import CPU_LINE, DelegatedOp, describe_operators, say_once
@@ -155,7 +153,7 @@ class Interpreter(Uncopied, litert.Interpreter):
         """
         if isinstance(delegate, GpuDelegate) and self._gpu_delegate is not None:
             raise DelegateError("this interpreter already has a GpuDelegate; one runs all that the GPU can")
-        with application_errors(delegate):
+        with application_errors(delegate if isinstance(delegate, GpuDelegate) else None):
             if self._allocated:
                 self._rebuild([*self._delegates, delegate])
             else:

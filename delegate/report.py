@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from ..interop.wording import counted
+from ..interop.errors import counted
 from .read.model import Model, Subgraph
 
 log = logging.getLogger("framebind.delegate")

@@ -8,7 +8,7 @@ import numpy as np
 from ai_edge_litert import interpreter as litert
 
 from ..interop.uncopied import Uncopied
-from .own_errors import own_errors
+from .litert.python_layer import own_errors
 
 
 class SignatureRunner(Uncopied, litert.SignatureRunner):

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from ..interop.device import Step, Traits
-from ..interop.wording import counted
+from ..interop.errors import counted
 from ..kernels.views import Plane, Sampled, Table
 from .cache.stopwatch import Phase
 from .lower.tuning import describe

@@ -137,3 +137,8 @@ class SourceError(FramebindError):
     Traceback (most recent call last):
     framebind.interop.errors.SourceError: there is no file or folder 'missing.mp4': ...
     """
+
+
+def counted(number: int, noun: str, nouns: str = "") -> str:
+    """Write a number with its noun: "1 operator", "2 operators". ``nouns`` is the plural, if s does not make it."""
+    return f"{number} {noun if number == 1 else nouns or f'{noun}s'}"

@@ -14,8 +14,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from .errors import TransferError
-from .wording import counted
+from .errors import TransferError, counted
 
 log = logging.getLogger("framebind.transfers")
 

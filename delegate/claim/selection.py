@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ...interop.wording import counted
+from ...interop.errors import counted
 from ..litert.native import NativeGraph, Partitioned
 from ..options import GpuDelegateOptions
 from ..read.model import Subgraph

@@ -1,19 +1,20 @@
-"""Errors and records of LiteRT's Python layer, made safe: that layer fails at some names and types that files may have.
+"""LiteRT's Python layer, made safe: its exceptions become framebind's errors, and its records can always be made.
 
-It turns C++ text into str, which raises UnicodeDecodeError at a name that is not UTF-8, and types into NumPy's, which
-has no int4.
+That layer fails at some names and types that files may have: it turns C++ text into str, which raises
+UnicodeDecodeError at a name that is not UTF-8, and types into NumPy's, which has no int4. Its exceptions only have the
+text of the errors that a delegate's callbacks raised.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Protocol
 
 import ml_dtypes
 import numpy as np
 
-from ...interop.errors import FramebindError, ModelError
+from ...interop.errors import DelegateError, FramebindError, ModelError
 from ..read.model import Model
 from ..read.names import printable
 
@@ -59,6 +60,64 @@ def is_about_the_model(error: Exception) -> bool:
     if isinstance(error, FramebindError) or "reference to internal data" in str(error):
         return False
     return isinstance(error, (RuntimeError, UnicodeDecodeError))
+
+
+class _Engine(Protocol):
+    def take_error(self) -> BaseException | None: ...
+    def detach(self) -> None: ...
+
+
+class _Delegate(Protocol):
+    """A GpuDelegate: the engine behind it has the errors of its callbacks."""
+
+    @property
+    def engine(self) -> _Engine: ...
+
+
+@contextmanager
+def application_errors(delegate: _Delegate | None) -> Iterator[None]:
+    """Raise the error of a delegate's callbacks if applying it in this block fails, and detach the delegate.
+
+    None is a delegate that is not framebind's.
+    """
+    try:
+        yield
+    except FramebindError:
+        raise
+    except (RuntimeError, ValueError) as error:
+        original = None
+        if delegate is not None:
+            original = delegate.engine.take_error()
+            delegate.engine.detach()
+        raise original or DelegateError(f"LiteRT does not apply the delegate: {text_of(error)}") from error
+
+
+@contextmanager
+def own_errors(delegate: _Delegate | None, action: str) -> Iterator[None]:
+    """Raise the error of the delegate's callbacks instead of LiteRT's exception with its text, or a ModelError.
+
+    ``action`` names LiteRT's action in this block, for the message.
+    """
+    try:
+        yield
+    except (RuntimeError, ValueError) as error:
+        raise_own(delegate, error, action)
+        raise
+    raise_own(delegate, None, action)
+
+
+def raise_own(delegate: _Delegate | None, cause: Exception | None, action: str) -> None:
+    """Raise the error that ``own_errors`` raises after LiteRT raised ``cause``, if there is one."""
+    original = delegate.engine.take_error() if delegate is not None else None
+    if original is not None:
+        raise original from cause
+    if cause is not None and is_about_the_model(cause):
+        cure = "; call allocate_tensors() first, also after resize_tensor_input()" if _NOT_READY in str(cause) else ""
+        raise ModelError(f"LiteRT cannot {action} the model: {text_of(cause)}{cure}") from cause
+
+
+_NOT_READY = "model that is not ready"
+"""Words in LiteRT's errors if tensors are not allocated."""
 
 
 def describe_tensor(native: Any, model: Model, tensor: int, subgraph: int) -> dict[str, Any]:

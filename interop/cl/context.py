@@ -11,11 +11,11 @@ import pyopencl as cl
 
 from ..errors import DeviceError
 from ..forks import check_process, track
+from ..record.context import cl_contexts
 from ..uncopied import Uncopied
 from . import gl_sharing
 from .api import own_errors
 from .build import build
-from .current import cl_contexts
 
 log = logging.getLogger("framebind")
 _TYPES = {"gpu": cl.device_type.GPU, "cpu": cl.device_type.CPU, "accelerator": cl.device_type.ACCELERATOR}

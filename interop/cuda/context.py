@@ -14,7 +14,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from ..errors import DeviceError
 from ..forks import check_process, track
-from ..record.current import CurrentContexts
+from ..record.context import CurrentContexts
 from ..uncopied import Uncopied
 from . import api, nvrtc
 from .api import ask, check, driver

@@ -9,7 +9,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..cl.current import cl_contexts
 from ..cuda.compute.device import CudaDevice
 from ..cuda.context import CudaContext, check_compiler, has_gpu
 from ..cuda.user_objects import is_cuda_object
@@ -19,6 +18,7 @@ from ..gl.compute.device import GlDevice
 from ..gl.context import GlContext
 from ..gl.objects import is_gl_object
 from ..record.base_device import USERS
+from ..record.context import cl_contexts
 from ..record.null import NullDevice
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ import time
 import weakref
 from dataclasses import dataclass
 
+from ..errors import counted
 from ..uncopied import Uncopied
-from ..wording import counted
 from .context import GlContext
 from .khronos import GL
 from .query import has_extension

@@ -29,10 +29,10 @@ FLOORS = {
     "kernels": "tensor colours views target operation codegen ops.arguments ops.window ops.pointwise ops.movement "
     "ops.indexing ops.convolution ops.bottleneck ops.reduction ops.recurrent ops.constant ops cpu_shapes "
     "registry",
-    "interop": "wording errors uncopied arrays dlpack forks transfers binaries yuv device host_arrays record gl "
+    "interop": "errors uncopied arrays dlpack forks transfers binaries yuv device host_arrays record gl "
     "gl.compute cuda cuda.compute cl share cl.compute frames.video frames.capture frames.show frames discovery",
     "delegate": "options read report litert transform lower cache compiler plan claim run statistics engine "
-    "gpu_delegate automatic alone own_errors signature_runner interpreter custom_operators",
+    "gpu_delegate automatic alone signature_runner interpreter custom_operators",
     "delegate.certify": "tflite_writer cases graphs *",
     "demos": "assets console models apis flags player measuring vision plots hosts * processing watching cluster "
     "commands",
