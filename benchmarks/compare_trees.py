@@ -32,8 +32,8 @@ WARM_UP = "3000"
 """Frames of the warm-up, for all trees alike: those before 4c1a5bb time frames before NVIDIA's clock is up."""
 Figures = dict[tuple[str, str, str], list[float]]
 """A time of each round in ms, by figure, API with precision, and model."""
-Devices = dict[str, str]
-"""Drivers by the name of their device."""
+Devices = list[tuple[str, str]]
+"""Names and drivers."""
 
 
 def run(tree: Path, *arguments: str, caches: bool) -> Any:
@@ -53,18 +53,18 @@ def add_frames(tree: Path, models: list[str], backends: list[str], figures: Figu
     for row in rows:
         for figure, time in (("frame", row["latency"]["median"]), ("stream", row["stream"]), ("submit", row["submit"])):
             figures[figure, row["on"], row["model"]].append(time)
-    return {row["statistics"]["device"]: row["statistics"]["driver"] for row in rows}
+    return [(row["statistics"]["device"], row["statistics"]["driver"]) for row in rows]
 
 
 def add_starts(tree: Path, models: list[str], backends: list[str], figures: Figures) -> Devices:
     """Append the time from a model's file to the end of the first inference, each in a process of its own."""
     script = str(tree.absolute() / "benchmarks" / "initialization.py")
-    devices: Devices = {}
+    devices: Devices = []
     for backend in backends:
         for model in models:
             row = run(tree, script, "start", model, BACKENDS[backend], "f16", "", caches=False)
             figures["start", f"{backend} f16", Path(model).stem].append(row["ms"]["total"])
-            devices[row["device"]] = row["driver"]
+            devices.append((row["device"], row["driver"]))
     return devices
 
 
@@ -84,7 +84,7 @@ def keep(file: Path, found: dict[Path, Figures], devices: Devices) -> None:
         for tree, figures in found.items()
         for (figure, on, model), times in figures.items()
     ]
-    write(file, measured("trees", devices.items(), "ms", series))
+    write(file, measured("trees", devices, "ms", series))
 
 
 def main(
@@ -99,14 +99,14 @@ def main(
     paths = [str(find_model(model).resolve()) for model in models or FLOAT]
     backends = backend.split(",")
     found: dict[Path, Figures] = {tree: defaultdict(list) for tree in (before, after)}
-    devices: Devices = {}
+    devices: Devices = []
     try:
         for number in range(max(rounds, starts)):
             for tree in (before, after) if number % 2 else (after, before):
                 if number < rounds:
-                    devices |= add_frames(tree, paths, backends, found[tree])
+                    devices += add_frames(tree, paths, backends, found[tree])
                 if number < starts:
-                    devices |= add_starts(tree, paths, backends, found[tree])
+                    devices += add_starts(tree, paths, backends, found[tree])
             print(f"round {number + 1}", file=sys.stderr, flush=True)
     finally:  # Ctrl-C, or a lent machine's time: the rounds so far are figures too
         show(found[before], found[after])
