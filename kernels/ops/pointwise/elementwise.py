@@ -58,7 +58,9 @@ BINARY: dict[str, str] = {
 COMMUTATIVE = frozenset({"ADD", "MAXIMUM", "MINIMUM", "MUL", "SQUARED_DIFFERENCE"})
 WITH_OPTIONS: dict[str, str] = {
     "GELU": "F4(0.5f) * max(v, F4(-10.0f)) * (F4(1.0f) + error_function(v * F4(0.70710678f)))",
-    "GELU_TANH": "F4(0.5f) * v * (F4(1.0f) + saturating_tanh(v * (F4(0.79788456f) + F4(0.03567741f) * v * v)))",
+    "GELU_TANH": (
+        "F4(0.5f) * max(v, F4(-10.0f)) * (F4(1.0f) + saturating_tanh(v * (F4(0.79788456f) + F4(0.03567741f) * v * v)))"
+    ),
     "LEAKY_RELU": "leaky(v, p.x)",
 }
 LOGIC: dict[str, str] = {
