@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -17,6 +17,10 @@ SAME_SCALE = 1e-2
 """Largest difference of two scales that are the same, as a part of them: LiteRT's own bound is 0.02 of the output's."""
 OVERFLOWS = {"int32": 2.0**31, "int64": 2.0**46}
 """Sums at which LiteRT's kernels overflow, by the type of the bias: it scales sums of 48 bits."""
+_WITHOUT_ZERO_POINT = ("DEPTHWISE_CONV_2D", "TRANSPOSE_CONV")
+"""Operators whose kernels in LiteRT read no zero point of int8 weights. CONV_2D's refuses one, FULLY_CONNECTED's
+subtracts it.
+"""
 
 
 def refuse_scales(raw: RawOperator, stored: Mapping[int, TensorInfo]) -> None:
@@ -27,10 +31,8 @@ def refuse_scales(raw: RawOperator, stored: Mapping[int, TensorInfo]) -> None:
         _refuse_weights(row, raw, stored)
         _refuse_bias(raw, stored)
         _refuse_large_bias(row, raw, stored)
-    if raw.name in ("MAXIMUM", "MINIMUM") and not raw.custom:
-        _refuse_other_steps([stored[i] for i in (*raw.inputs, *raw.outputs)])
-    if raw.name == "FILL" and not raw.custom:
-        _refuse_fill(stored[raw.inputs[1]], stored[raw.outputs[0]])
+    if not raw.custom and raw.name in _REFUSALS:
+        _REFUSALS[raw.name]([stored[i] for i in raw.inputs], stored[raw.outputs[0]])
 
 
 def _refuse_denormal(tensors: Sequence[TensorInfo]) -> None:
@@ -42,18 +44,68 @@ def _refuse_denormal(tensors: Sequence[TensorInfo]) -> None:
             raise Unsupported(f"the scale of tensor '{tensor.name}' is denormal: GPUs take it for 0")
 
 
-def _refuse_other_steps(tensors: Sequence[TensorInfo]) -> None:
-    """LiteRT's kernels choose among the integers of the inputs, as if they all had the output's scale."""
-    quantized = [tensor for tensor in tensors if tensor.dtype in QUANTIZED_DTYPES and tensor.quantization is not None]
+def _refuse_other_steps(inputs: Sequence[TensorInfo], output: TensorInfo) -> None:
+    """LiteRT's MAXIMUM and MINIMUM choose among the integers of the inputs, as if they all had the output's scale."""
+    quantized = [tensor for tensor in (*inputs, output) if _has_scale(tensor)]
     for tensor in quantized[:-1]:
         if tensor.quantization != quantized[-1].quantization:
             raise Unsupported(f"its tensors '{tensor.name}' and '{quantized[-1].name}' differ in their scale")
 
 
-def _refuse_fill(value: TensorInfo, output: TensorInfo) -> None:
+def _refuse_fill(inputs: Sequence[TensorInfo], output: TensorInfo) -> None:
     """LiteRT's FILL takes no value of another scale than its output's, whatever their types."""
+    value = inputs[1]
     if value.quantization != output.quantization:
         raise Unsupported(f"its value '{value.name}' and its output '{output.name}' differ in their scale")
+
+
+def _refuse_cast(inputs: Sequence[TensorInfo], output: TensorInfo) -> None:
+    """LiteRT's CAST takes integers as they are. A constant with a scale stands for real numbers on the GPU."""
+    if _has_scale(inputs[0]) and inputs[0].constant is not None:
+        raise Unsupported(f"its constant '{inputs[0].name}' has a scale, and LiteRT casts the integers")
+
+
+def _refuse_negative(inputs: Sequence[TensorInfo], output: TensorInfo) -> None:
+    """LiteRT's NEG changes the sign of integers, whatever their zero point and the output's scale are."""
+    given, result = inputs[0].quantization, output.quantization
+    if not _has_scale(inputs[0]) or given is None or result is None:
+        return
+    if given.scales != result.scales or any(map(sum, zip(given.zero_points, result.zero_points, strict=True))):
+        raise Unsupported(
+            f"LiteRT changes the sign of the integers of '{inputs[0].name}', which is not that of the numbers with "
+            f"these scales and zero points"
+        )
+
+
+def _refuse_softmax(inputs: Sequence[TensorInfo], output: TensorInfo) -> None:
+    """LiteRT's SOFTMAX adds no zero point to results of uint8; for int8 it refuses others than -128."""
+    if output.dtype == "uint8" and output.quantization is not None and any(output.quantization.zero_points):
+        raise Unsupported(f"its output '{output.name}' has a zero point, which LiteRT takes for 0")
+
+
+def _refuse_concatenation(inputs: Sequence[TensorInfo], output: TensorInfo) -> None:
+    """LiteRT's CONCATENATION converts integers of 8 bits to the output's scale, and copies those of 16."""
+    if output.dtype == "int16":
+        _refuse_other_steps(inputs, output)
+
+
+def _refuse_division(inputs: Sequence[TensorInfo], output: TensorInfo) -> None:
+    """LiteRT's FLOOR_DIV and FLOOR_MOD divide integers, whatever numbers they stand for."""
+    for tensor in inputs:
+        if _has_scale(tensor):
+            raise Unsupported(f"LiteRT divides the integers of '{tensor.name}', whatever its scale is")
+
+
+_REFUSALS: dict[str, Callable[[Sequence[TensorInfo], TensorInfo], None]] = {
+    "CAST": _refuse_cast, "CONCATENATION": _refuse_concatenation, "FILL": _refuse_fill, "FLOOR_DIV": _refuse_division,
+    "FLOOR_MOD": _refuse_division, "MAXIMUM": _refuse_other_steps, "MINIMUM": _refuse_other_steps,
+    "NEG": _refuse_negative, "SOFTMAX": _refuse_softmax,
+}  # fmt: skip
+"""Checks of inputs and output, for operators whose kernels in LiteRT look at integers and not at their scales."""
+
+
+def _has_scale(tensor: TensorInfo) -> bool:
+    return tensor.quantization is not None and tensor.dtype in QUANTIZED_DTYPES
 
 
 def _refuse_weights(row: TfliteOp, raw: RawOperator, stored: Mapping[int, TensorInfo]) -> None:
@@ -67,6 +119,9 @@ def _refuse_weights(row: TfliteOp, raw: RawOperator, stored: Mapping[int, Tensor
         )
     if quantization is not None and len(quantization.scales) > 1 and any(quantization.zero_points):
         raise Unsupported(f"its weights '{name}' have zero points by channel, which LiteRT's kernels take for 0")
+    has_zero_point = quantization is not None and weights.dtype == "int8" and any(quantization.zero_points)
+    if has_zero_point and raw.name in _WITHOUT_ZERO_POINT:
+        raise Unsupported(f"its weights '{name}' are int8 with a zero point, which LiteRT's kernels take for 0")
 
 
 def _refuse_bias(raw: RawOperator, stored: Mapping[int, TensorInfo]) -> None:

@@ -126,7 +126,9 @@ def _fold_gather(options: Any, inputs: list[np.ndarray]) -> np.ndarray:
 
 
 TFLITE = (
-    TfliteOp("ONE_HOT", _parse_one_hot, max_version=1, inputs=4, max_rank=LARGEST_RANK, results=(2,)),
+    TfliteOp(
+        "ONE_HOT", _parse_one_hot, max_version=1, inputs=4, max_rank=LARGEST_RANK, results=(2,), moves_values=True,
+    ),
     TfliteOp(
         "GATHER", _parse_gather, max_version=8, inputs=2, max_rank=LARGEST_RANK, moves_values=True,
         fold=_fold_gather, unlike_litert=NEAREST_PLACE,

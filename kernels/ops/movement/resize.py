@@ -47,6 +47,6 @@ def _parse(node: TfliteNode, *, bilinear: bool) -> Parsed:
 
 
 TFLITE = (
-    TfliteOp("RESIZE_BILINEAR", partial(_parse, bilinear=True), max_version=4, inputs=2),
+    TfliteOp("RESIZE_BILINEAR", partial(_parse, bilinear=True), max_version=4, inputs=2, rescales=False),
     TfliteOp("RESIZE_NEAREST_NEIGHBOR", partial(_parse, bilinear=False), max_version=4, inputs=2, moves_values=True),
 )

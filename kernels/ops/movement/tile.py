@@ -97,7 +97,7 @@ TFLITE = (
         fold=lambda _, inputs: np.tile(inputs[0], inputs[1].reshape(-1)),
     ),
     TfliteOp(
-        "BROADCAST_TO", _parse_broadcast, max_version=4, inputs=2, max_rank=LARGEST_RANK,
+        "BROADCAST_TO", _parse_broadcast, max_version=4, inputs=2, max_rank=LARGEST_RANK, moves_values=True,
         fold=lambda _, inputs: np.broadcast_to(inputs[0], inputs[1].reshape(-1)),
     ),
 )  # fmt: skip

@@ -135,10 +135,11 @@ TFLITE = (
         unlike_litert="NaN becomes an integer that the driver chooses",
     ),
     TfliteOp(
-        "SELECT", partial(_parse_select, by_rows=True), max_version=4, inputs=3, max_rank=LARGEST_RANK, results=(1,)
+        "SELECT", partial(_parse_select, by_rows=True), max_version=4, inputs=3, max_rank=LARGEST_RANK, results=(1,),
+        moves_values=True,
     ),
     TfliteOp(
         "SELECT_V2", partial(_parse_select, by_rows=False), max_version=2, inputs=3, max_rank=LARGEST_RANK,
-        fold=lambda _, inputs: np.where(inputs[0], inputs[1], inputs[2]), results=(1,),
+        fold=lambda _, inputs: np.where(inputs[0], inputs[1], inputs[2]), results=(1,), moves_values=True,
     ),
 )  # fmt: skip
