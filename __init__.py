@@ -28,35 +28,35 @@ from .interop.errors import (
     SourceError,
     TransferError,
 )
-from .interop.frames.capture.camera import Camera, list_cameras
-from .interop.frames.capture.opening import open_source
-from .interop.frames.capture.source import Source
-from .interop.frames.show.draw import FragmentProgram
-from .interop.frames.show.joined import join_videos
-from .interop.frames.show.marked_video import MarkedVideo
-from .interop.frames.show.marks import Marks
-from .interop.frames.show.overlay import Overlay
-from .interop.frames.show.sink import Sink, open_sink
-from .interop.frames.video.division import VideoPart, divide_video, video_seconds
-from .interop.frames.video.planes import Planes
-from .interop.frames.video.streams import StreamOptions, masked_address
-from .interop.frames.video.tags import VideoTags
-from .interop.frames.video.work_time import WorkTime
+from .interop.frames.decode.division import VideoPart, divide_video, video_seconds
+from .interop.frames.decode.streams import StreamOptions, masked_address
+from .interop.frames.decode.tags import VideoTags
+from .interop.frames.decode.thread_times import WorkTime
+from .interop.frames.paint.marks import Marks
+from .interop.frames.paint.overlay import Overlay
+from .interop.frames.paint.planes import Planes
+from .interop.frames.read.camera import Camera, list_cameras
+from .interop.frames.read.opening import open_source
+from .interop.frames.read.source import Source
+from .interop.frames.write.joined import join_videos
+from .interop.frames.write.marked_video import MarkedVideo
+from .interop.frames.write.sink import Sink, open_sink
 from .interop.gl.buffer import GlBuffer
 from .interop.gl.context import GlContext
+from .interop.gl.draw.draw import FragmentProgram
 from .interop.gl.texture import GlTexture
 from .interop.gl.timer import GlTimer, StageTime
 from .interop.transfers import transfer_guard, transfers
 from .interop.yuv import YuvPicture
 
 if TYPE_CHECKING:
-    from .demos.processing.stage import VideoStage
     from .interop.cl.context import ClContext
     from .interop.cl.objects import ClBuffer, ClImage
+    from .interop.cl.sharing.sharing import SharingReport, sharing_report
     from .interop.discovery.compatibility import CompatibilityList
     from .interop.discovery.drivers import installed_apis
-    from .interop.frames.show.window import Window
-    from .interop.share.sharing import SharingReport, sharing_report
+    from .interop.gl.draw.window import Window
+    from .video.session.stage import VideoStage
 
 __version__ = "0.1.0"
 
@@ -136,11 +136,11 @@ _LATE = {
     "ClContext": ".interop.cl.context",
     "ClImage": ".interop.cl.objects",
     "CompatibilityList": ".interop.discovery.compatibility",
-    "SharingReport": ".interop.share.sharing",
-    "VideoStage": ".demos.processing.stage",
-    "Window": ".interop.frames.show.window",
+    "SharingReport": ".interop.cl.sharing.sharing",
+    "VideoStage": ".video.session.stage",
+    "Window": ".interop.gl.draw.window",
     "installed_apis": ".interop.discovery.drivers",
-    "sharing_report": ".interop.share.sharing",
+    "sharing_report": ".interop.cl.sharing.sharing",
 }
 """Public names whose modules are imported when they are first used: programs that need none start faster. Without
 pyopencl and what uses it, ``import framebind`` and a GL context take 696 ms of CPU time in place of 787 (the least of

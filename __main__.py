@@ -1,4 +1,4 @@
-"""Command line: ``python -m framebind COMMAND``, or ``framebind COMMAND``. A command is a file in demos/commands/.
+"""Command line: ``python -m framebind COMMAND``, or ``framebind COMMAND``. A command is a file in tools/commands/.
 
 Exit codes: 0 done; 1 failed, with one message that says why; 2 the command line is wrong.
 """
@@ -14,22 +14,22 @@ import typer
 
 import framebind as fb
 
-from .demos.commands.benchmark import benchmark
-from .demos.commands.certify import certify
-from .demos.commands.culprit import culprit
-from .demos.commands.demo import demo
-from .demos.commands.devices import devices
-from .demos.commands.diff import diff
-from .demos.commands.doctor import doctor
-from .demos.commands.evaluate import evaluate
-from .demos.commands.inspect import inspect
-from .demos.commands.models import models
-from .demos.commands.output import leave_stdout
-from .demos.commands.process import process
-from .demos.commands.watch import watch
-from .demos.console import printable
-from .demos.flags import canonical
-from .demos.measuring.tool_flags import ToolCommand
+from .demos.command import demo
+from .tools.commands.benchmark import benchmark
+from .tools.commands.certify import certify
+from .tools.commands.culprit import culprit
+from .tools.commands.devices import devices
+from .tools.commands.diff import diff
+from .tools.commands.doctor import doctor
+from .tools.commands.evaluate import evaluate
+from .tools.commands.inspect import inspect
+from .tools.commands.models import models
+from .tools.commands.process import process
+from .tools.commands.watch import watch
+from .tools.common.console import printable
+from .tools.common.flags import canonical
+from .tools.common.output import leave_stdout
+from .tools.measure.tool_flags import ToolCommand
 
 COMMANDS = (doctor, devices, inspect, models, benchmark, diff, culprit, certify, process, watch)
 

@@ -25,13 +25,13 @@ import typer
 from samples import Measured, Series, measured, write
 
 import framebind as fb
-from framebind.demos.apis import BY_NAME, Api
-from framebind.demos.measuring.inputs import Inputs
-from framebind.demos.measuring.measure import FRAME, Measurement, Samples, Schedule, Subject
-from framebind.demos.measuring.names import FLOAT
-from framebind.demos.measuring.peers import PEERS
-from framebind.demos.models import find_model
 from framebind.interop.device import Dispatches
+from framebind.tools.measure.inputs import Inputs
+from framebind.tools.measure.measure import FRAME, Measurement, Samples, Schedule, Subject
+from framebind.tools.measure.names import FLOAT
+from framebind.tools.measure.peers import PEERS
+from framebind.video.apis import BY_NAME, Api
+from framebind.video.models import find_model
 
 COLUMNS = (
     f"{'model':24} {'on':26} {'N':>3} {'fenced':>8} {'stream':>8} {'submit':>8} {'dispatches':>10} {'arena MiB':>9}"

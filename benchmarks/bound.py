@@ -22,9 +22,9 @@ from typing import Any
 import numpy as np
 
 import framebind as fb
-from framebind.demos.apis import APIS, BY_NAME, CL, Api
-from framebind.demos.measuring.names import FLOAT, QUANTIZED
-from framebind.demos.models import find_model
+from framebind.tools.measure.names import FLOAT, QUANTIZED
+from framebind.video.apis import APIS, BY_NAME, CL, Api
+from framebind.video.models import find_model
 
 FRAME = (720, 1280)
 """Rows and columns."""

@@ -24,9 +24,9 @@ import numpy as np
 import typer
 
 import framebind as fb
-from framebind.demos.apis import BY_NAME, Api
-from framebind.demos.models import find_model
-from framebind.demos.player.network import shapes
+from framebind.video.apis import BY_NAME, Api
+from framebind.video.models import find_model
+from framebind.video.network import shapes
 
 sys.path.insert(0, str(Path(__file__).parent))
 from samples import Label, Series, measured, write

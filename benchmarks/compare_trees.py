@@ -22,8 +22,8 @@ from typing import Annotated, Any
 import typer
 from samples import Series, measured, write
 
-from framebind.demos.measuring.names import FLOAT
-from framebind.demos.models import find_model
+from framebind.tools.measure.names import FLOAT
+from framebind.video.models import find_model
 
 NO_CACHES = {"__GL_SHADER_DISK_CACHE": "0", "CUDA_CACHE_DISABLE": "1", "POCL_KERNEL_CACHE": "0"}
 BACKENDS = {"gl": "opengl", "cl": "opencl", "cuda": "cuda"}

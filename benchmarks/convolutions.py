@@ -23,7 +23,6 @@ import numpy as np
 import numpy.typing as npt
 
 import framebind as fb
-from framebind.demos.apis import BY_NAME
 from framebind.interop.device import CommandList, Device, Operand, Resource, Step
 from framebind.interop.discovery.devices import open_device
 from framebind.kernels.codegen.source import Argument, KernelSource
@@ -33,6 +32,7 @@ from framebind.kernels.ops.convolution.conv import Convolution, launch_convoluti
 from framebind.kernels.ops.window import VALID, Window
 from framebind.kernels.tensor import Shape, TensorId, slices
 from framebind.kernels.views import Sliced, Storage, Table
+from framebind.video.apis import BY_NAME
 
 STEPS, FEWER_STEPS, RUNS = 48, 8, 20
 Array = npt.NDArray[np.float32]

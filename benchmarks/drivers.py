@@ -17,7 +17,7 @@ from typing import Annotated
 
 import typer
 
-from framebind.delegate.certify.certificate import Certificate, DeviceResult, GroupResult, certificate_from
+from framebind.tools.certify.certificate import Certificate, DeviceResult, GroupResult, certificate_from
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results" / "drivers"

@@ -34,8 +34,8 @@ import typer
 from ai_edge_litert.interpreter import Interpreter as LiteRt
 
 import framebind as fb
-from framebind.demos.apis import BY_NAME, Api
-from framebind.demos.models import find_model
+from framebind.video.apis import BY_NAME, Api
+from framebind.video.models import find_model
 
 INPUTS = 5
 """The number of buffers that take turns as the model's input. It divides no number of parts, so that a frame that

@@ -38,8 +38,8 @@ from samples import Label, Series, measured, write
 
 import framebind as fb
 from framebind.delegate.litert import abi
-from framebind.demos.apis import BY_NAME
-from framebind.demos.models import find_model
+from framebind.video.apis import BY_NAME
+from framebind.video.models import find_model
 
 MODELS = ("selfie_segmentation", "face_detection_front")
 FRAME = (480, 640)

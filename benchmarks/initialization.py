@@ -25,9 +25,9 @@ import typer
 from samples import Series, measured, write
 
 import framebind as fb
-from framebind.demos.apis import BY_NAME, GL, Backend
-from framebind.demos.measuring.names import FLOAT, QUANTIZED
-from framebind.demos.models import find_model
+from framebind.tools.measure.names import FLOAT, QUANTIZED
+from framebind.video.apis import BY_NAME, GL, Backend
+from framebind.video.models import find_model
 
 NO_CACHES = {
     "__GL_SHADER_DISK_CACHE": "0", "CUDA_CACHE_DISABLE": "1", "POCL_KERNEL_CACHE": "0", "PYOPENCL_NO_CACHE": "1",

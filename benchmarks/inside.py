@@ -26,14 +26,14 @@ from rich.table import Table
 
 import framebind as fb
 from framebind.delegate.run.program import Program
-from framebind.demos.measuring.names import FLOAT
-from framebind.demos.models import find_model
 from framebind.interop.cl.compute.barrier import ClBarrier
 from framebind.interop.device import Device, Resource, Step
 from framebind.interop.discovery.devices import open_device
 from framebind.interop.record.one_dispatch import Merged
 from framebind.kernels.codegen.dialect import Dialect
 from framebind.kernels.codegen.one_dispatch import ProgramSource
+from framebind.tools.measure.names import FLOAT
+from framebind.video.models import find_model
 
 MOST_ROWS = 1000
 FIRST = 16

@@ -30,12 +30,12 @@ from rich.table import Table
 import framebind as fb
 from framebind.delegate.plan.placement import slot_name
 from framebind.delegate.run.program import Program
-from framebind.demos.apis import BY_NAME, CL, Backend
-from framebind.demos.measuring.names import FLOAT
-from framebind.demos.models import find_model
 from framebind.interop.cuda.compute import graph
 from framebind.interop.device import CommandList, Device, Resource
 from framebind.interop.discovery.devices import open_device
+from framebind.tools.measure.names import FLOAT
+from framebind.video.apis import BY_NAME, CL, Backend
+from framebind.video.models import find_model
 
 Way = Literal["auto", "separate", "parts", "one", "full"]
 """A way to run steps: those of Device.dispatches, and "full"."""

@@ -27,11 +27,11 @@ import typer
 from batch import COLUMNS, Row, Way, as_measured, compiled, inputs_of, row_of
 from samples import write
 
-from framebind.demos.apis import BY_NAME
-from framebind.demos.measuring.measure import Schedule
-from framebind.demos.measuring.names import FLOAT
-from framebind.demos.measuring.torch_peer import TORCH_WAYS, prepare
-from framebind.demos.models import find_model
+from framebind.tools.measure.measure import Schedule
+from framebind.tools.measure.names import FLOAT
+from framebind.tools.measure.torch_peer import TORCH_WAYS, prepare
+from framebind.video.apis import BY_NAME
+from framebind.video.models import find_model
 
 LONGEST = 60.0
 """Seconds that the figures of one process may take, when it has the machine for itself."""

@@ -29,12 +29,12 @@ import typer
 
 os.environ.setdefault("EGL_PLATFORM", "surfaceless")
 
-from framebind.delegate.certify.checks import Subject, check_of, is_quantized
-from framebind.delegate.certify.devices import backend_of, open_context, versions
-from framebind.delegate.certify.execution import run_on_device
-from framebind.delegate.certify.pictures import SIGNED
-from framebind.delegate.certify.worker import described
-from framebind.demos.models import BUNDLED, model_folders
+from framebind.tools.certify.checks import Subject, check_of, is_quantized
+from framebind.tools.certify.devices import backend_of, open_context, versions
+from framebind.tools.certify.execution import run_on_device
+from framebind.tools.certify.pictures import SIGNED
+from framebind.tools.certify.worker import described
+from framebind.video.models import BUNDLED, model_folders
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results" / "precision"

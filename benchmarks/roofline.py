@@ -19,12 +19,12 @@ from framebind.delegate.plan.binding import Binding
 from framebind.delegate.read.reader import read_model
 from framebind.delegate.run.program import Program
 from framebind.delegate.statistics import work_of
-from framebind.demos.measuring.measure import FRAME
-from framebind.demos.measuring.names import FLOAT
-from framebind.demos.models import find_model
 from framebind.interop.device import Step
 from framebind.interop.record.null import NullDevice
 from framebind.kernels.views import Dense, Picture, Storage, picture_parameters
+from framebind.tools.measure.measure import FRAME
+from framebind.tools.measure.names import FLOAT
+from framebind.video.models import find_model
 
 WIDTH = 110
 """Width of the table in characters, also if the output is no terminal."""

@@ -25,11 +25,11 @@ import numpy as np
 import typer
 
 import framebind as fb
-from framebind.demos import segmentation, style_transfer
-from framebind.demos.assets import PHOTOGRAPH
 from framebind.demos.player.options import Options
 from framebind.demos.player.run import run
-from framebind.demos.player.task import Scene, Task
+from framebind.video.assets import PHOTOGRAPH
+from framebind.video.task import Scene, Task
+from framebind.video.tasks import segmentation, style_transfer
 
 VIDEO_FRAMES = 120
 WARM_UP = 0.2

@@ -1,5 +1,5 @@
-"""Programs that a person runs: demos, and the command line.
+"""Programs that a person runs: ``framebind demo NAME``.
 
-A demo is a file in this folder. ``player/`` runs demos, ``vision/`` is their arithmetic, ``commands/`` the command
-line, ``hosts/`` has examples in the GL contexts of other libraries.
+A demo is a file in this folder with a ``command``: its task is in ``framebind.video.tasks``. ``player/`` runs demos
+in a window, ``hosts/`` has examples in the GL contexts of other libraries.
 """

@@ -1,123 +1,18 @@
-"""Classifies the frames of a camera, a video or a picture, and draws the five likeliest classes over them."""
+"""Demo of classification: the five likeliest classes of each frame."""
 
 from __future__ import annotations
 
-import math
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
-import numpy as np
-import numpy.typing as npt
 import typer
 
-import framebind as fb
-
-from .assets import PHOTOGRAPH
-from .player.network import Crop, Sampling
+from ..video.assets import PHOTOGRAPH
+from ..video.tasks.classification import prepare
+from ..video.vision.pictures import photographs_of_skimage
 from .player.options import Options, demo
-from .player.report import DETECTIONS
 from .player.run import main
-from .player.task import Finder, Model, Run, Scene, Task
-from .vision.captions import GROUND, text_height
-from .vision.labels import Color, read_labels
-from .vision.pictures import photographs_of_skimage
-
-Array = npt.NDArray[Any]
-
-SHOWN = 5
-"""Number of classes that are shown."""
-BAR: Color = (0.2, 0.6, 1.0)
-DIM: Color = (0.45, 0.5, 0.58)
-TRACK = (1.0, 1.0, 1.0, 0.15)
-"""Colours of the bars: of the likeliest class, of the others, and of their background."""
-
-
-def prepare(scene: Scene, labels: Path | None = None) -> Task:
-    """Bind the output's buffer once; for each frame, bind its middle and read the score of each class.
-
-    Raises ModelError for a model that is no classifier, SourceError for labels that are not this model's.
-    """
-    network, classes = scene.network, _classes(scene.network)
-    (image,), (output,) = network.inputs, network.outputs
-    names, crop = read_labels(labels, classes), middle(scene.picture.size)
-    buffer, scores = fb.GlBuffer(classes * 4, label="the scores"), np.empty(classes, np.float32)
-    network.bind(output, buffer)
-
-    def draw(frame: fb.GlTexture) -> None:
-        network.bind(image, frame, mean=0.5, std=0.5, crop=crop)
-        network.run()
-        buffer.read_into(scores, DETECTIONS)
-        scene.picture.copy_from(frame)
-
-    return Task(
-        draw,
-        overlay=lambda overlay: draw_best(overlay, best(scores), names, scene.picture.size),
-        results=lambda: as_rows(best(scores), names),
-    )
-
-
-def finder(model: Model, size: tuple[int, int], labels: Path | None = None) -> Finder:
-    """The same without drawing. Raises ModelError for a model that is no classifier."""
-    names, crop = read_labels(labels, _classes(model)), middle(size)
-
-    found = list[tuple[int, float]]()
-
-    def find(run: Run) -> list[dict[str, Any]]:
-        nonlocal found
-        (scores,) = run(Sampling(0.5, 0.5, crop, 0.0))
-        found = best(scores.ravel())
-        return as_rows(found, names)
-
-    return Finder(find, lambda marks: draw_best(marks, found, names, size))
-
-
-def as_rows(found: list[tuple[int, float]], names: list[str]) -> list[dict[str, Any]]:
-    """The likeliest classes as values for JSON."""
-    return [{"class": names[number], "score": round(score, 4)} for number, score in found]
-
-
-def _classes(model: Model) -> int:
-    """The number of a classifier's classes. Raises ModelError for another model."""
-    shapes = list(model.outputs.values())
-    classes = math.prod(shapes[0])
-    if len(model.inputs) != 1 or len(shapes) != 1 or classes < 2 or classes != max(shapes[0]):
-        raise fb.ModelError(f"{model.path.name} is no classifier: its outputs are {shapes}")
-    return classes
-
-
-def middle(size: tuple[int, int]) -> Crop:
-    """The largest square (x, y, width, height) in the middle of a picture of ``size`` (width, height)."""
-    side = float(min(size))
-    return (size[0] - side) / 2, (size[1] - side) / 2, side, side
-
-
-def best(scores: Array) -> list[tuple[int, float]]:
-    """The likeliest classes as (number, probability), best first. ``scores`` are probabilities or logits."""
-    if scores.min() < 0 or scores.max() > 1:
-        powers = np.exp(scores - scores.max())
-        scores = powers / powers.sum()
-    order = np.argsort(-scores, kind="stable")[:SHOWN]
-    return [(int(number), float(scores[number])) for number in order]
-
-
-def draw_best(overlay: fb.Marks, found: list[tuple[int, float]], names: list[str], size: tuple[int, int]) -> None:
-    """Draw a line for each class at the top left: its probability, also as a bar, and its name."""
-    height = text_height(size)
-    line, margin = height + height // 4, height // 2
-    bar, share = 4 * height, overlay.text_width("100%", height)
-    name = 2 * margin + bar + margin + share + margin
-    widest = max(overlay.text_width(names[number], height) for number, _ in found)
-    wide = min(name + widest, size[0] - 2 * margin)
-    overlay.fill(margin, margin, wide, line * len(found) + margin, GROUND, margin)
-    for place, (number, probability) in enumerate(found):
-        y = margin + margin // 2 + place * line
-        color = BAR if place == 0 else DIM
-        overlay.fill(2 * margin, y + line // 4, bar, line - 2 * (line // 4), TRACK, height / 4)
-        overlay.fill(2 * margin, y + line // 4, max(probability * bar, 2.0), line - 2 * (line // 4), color, height / 4)
-        text = f"{probability:.0%}"
-        overlay.text(text, name - margin - overlay.text_width(text, height), y + height // 8, height=height)
-        overlay.text(names[number], name, y + height // 8, height=height)
 
 
 @demo("mobilenet_v1_1.0_224")

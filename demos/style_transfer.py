@@ -1,141 +1,18 @@
-"""Paints a camera, a video or a picture in the style of another picture.
-
-The bundled model has one style and takes pictures of any size. With ``--style``, another model, which is downloaded,
-imitates any picture; up to nine are given, and the keys 1 to 9 switch between them.
-"""
+"""Demo of style transfer: a camera, a video or a picture painted in the style of another picture."""
 
 from __future__ import annotations
 
-import math
-import time
-from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
-import numpy as np
-import numpy.typing as npt
 import typer
 
-import framebind as fb
-
-from .models import DEFAULT_STYLE, find_model
-from .player.network import Network, shapes
+from ..video.models import DEFAULT_STYLE
+from ..video.tasks.style_transfer import ANY_STYLE, prepare
 from .player.options import Options, demo
 from .player.run import main
-from .player.task import Scene, Task, Variant
-from .vision.pictures import photographs_of_skimage, read_picture, shrink
-
-Array = npt.NDArray[Any]
-
-NAMES = {
-    "coffee.png": "coffee cup", "rocket.jpg": "night sky", "ihc.png": "golden tissue", "retina.jpg": "red eye",
-    "brick.png": "gray bricks", "hubble_deep_field.jpg": "galaxies", "chelsea.png": "cat's fur",
-    "gravel.png": "gravel", "color.png": "rainbow",
-}  # fmt: skip
-"""Photographs of scikit-image's wheel, and their names on screen as styles."""
-_FOLDER = photographs_of_skimage()
-STYLES = [path for name in NAMES if _FOLDER and (path := _FOLDER / name).is_file()]
-"""Pictures of scikit-image's wheel: the styles if the user names none. The first is a cup of coffee on grained wood,
-whose browns and grain make warm brush strokes.
-"""
-ANY_STYLE = "style_transfer_f16_384"
-STEPS, SECONDS = 16, 0.5
-"""Number of blends between two styles, and the time they take in all."""
-MULTIPLE = 4
-"""The height and width of the bundled model's pictures are multiples of this."""
-SHOW = "uniform sampler2D painted;\nvoid main() { color = vec4(texture(painted, uv).rgb, 1.0); }\n"
-
-
-def prepare(scene: Scene, styles: Sequence[Path] = ()) -> Task:
-    """Bind the painted picture once; bind each frame, with the style's vector if the model takes one, and paint it.
-
-    Raises ModelError for a model that paints no pictures, or for ``styles`` given to a model that has one of its own;
-    SourceError for a style that is no picture, or if there is none.
-    """
-    network = scene.network
-    inputs = {shape[-1]: index for index, shape in network.inputs.items()}
-    style, variants = None, list[Variant]()
-    if set(inputs) == {3, 100}:
-        style, variants = prepare_styles(styles or STYLES)
-    elif set(inputs) != {3}:
-        raise fb.ModelError(f"the model takes {sorted(inputs)} channels, not 3 (picture), or 3 and 100 (style)")
-    elif styles:
-        raise fb.ModelError(f"the model has one style of its own: leave out --style, or --model for '{ANY_STYLE}'")
-    _resize(network, inputs[3], scene.picture.size)
-    ((output, (_, height, width, channels)),) = network.outputs.items()
-    if channels != 3:
-        raise fb.ModelError(f"the model's output has {channels} channels, which is no picture")
-    painted = fb.GlTexture(width, height, "rgba8", label="the painted picture")
-    network.bind(output, painted)
-    show = fb.FragmentProgram(SHOW)
-
-    def draw(frame: fb.GlTexture) -> None:
-        network.bind(inputs[3], frame)
-        if style is not None:
-            network.bind(inputs[100], style())
-        network.run()
-        show.draw(scene.picture, {"painted": painted})
-
-    return Task(draw, variants)
-
-
-def prepare_styles(pictures: Sequence[Path]) -> tuple[Callable[[], fb.GlBuffer], list[Variant]]:
-    """Make a function that returns the buffer of the current style, and a variant for each picture.
-
-    The current style is the first picture's, or a blend of the last two that were chosen. All blends are written when
-    a style is chosen, so that nothing is copied while frames are drawn.
-    """
-    if not pictures:
-        raise fb.SourceError("name pictures with --style, or install the default ones: pip install scikit-image")
-    if len(pictures) > 9:
-        raise fb.SourceError(f"{len(pictures)} pictures of a style are too many: there are keys for 9")
-    vectors = [style_vector(picture) for picture in pictures]
-    steps = [fb.GlBuffer(vectors[0].nbytes, vectors[0], label=f"style, step {n}") for n in range(STEPS)]
-    blends, since = [vectors[0]] * STEPS, -math.inf
-
-    def step() -> int:
-        return min(int(min((time.perf_counter() - since) / SECONDS, 1.0) * STEPS), STEPS - 1)
-
-    def choose(vector: Array) -> None:
-        nonlocal blends, since
-        start = blends[step()]
-        blends = [start * (1 - n / STEPS) + vector * np.float32(n / STEPS) for n in range(1, STEPS + 1)]
-        for buffer, blend in zip(steps, blends, strict=True):
-            buffer.write(blend, "style")
-        since = time.perf_counter()
-
-    variants = [Variant(style_name(p), partial(choose, v)) for p, v in zip(pictures, vectors, strict=True)]
-    return lambda: steps[step()], variants
-
-
-def style_name(picture: Path) -> str:
-    """The name of a style on screen: a description for one of STYLES, else the name of its file."""
-    return NAMES[picture.name] if picture in STYLES else picture.stem
-
-
-def _resize(network: Network, image: int, picture: tuple[int, int]) -> None:
-    """Give a model of any size the picture's proportions (width, height), with as many pixels as the model has now."""
-    if not network.takes_any_size(image):
-        return
-    _, height, width, _ = network.inputs[image]
-    scale = math.sqrt(height * width / (picture[0] * picture[1]))
-    columns, rows = (max(MULTIPLE, round(side * scale / MULTIPLE) * MULTIPLE) for side in picture)
-    network.resize(image, (1, rows, columns, 3))
-
-
-def style_vector(picture: Path) -> Array:
-    """The style of a picture file, as 100 float32 values that the style prediction model computes on the CPU."""
-    pixels = read_picture(picture)
-    if pixels is None:
-        raise fb.SourceError(f"the style '{picture}' is no picture that can be read")
-    interpreter = fb.Interpreter(str(find_model("style_predict_quantized_256")), delegate="cpu")
-    interpreter.allocate_tensors()
-    ((image, (_, height, width, _)),) = shapes(interpreter.get_input_details()).items()
-    interpreter.set_tensor(image, shrink(pixels, (width, height))[None].astype(np.float32) / 255)
-    interpreter.invoke()
-    return np.array(interpreter.get_tensor(interpreter.outputs()[0]), np.float32).reshape(100)
 
 
 @demo("")

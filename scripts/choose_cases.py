@@ -1,4 +1,4 @@
-"""Choose the operator cases that ``make test`` runs on each device: delegate/certify/cases/chosen.json.
+"""Choose the operator cases that ``make test`` runs on each device: tools/certify/cases/chosen.json.
 
     python scripts/choose_cases.py             # writes the file
     python scripts/choose_cases.py --explain   # prints why each case is chosen, and writes nothing
@@ -13,7 +13,7 @@ from typing import Annotated
 
 import typer
 
-from framebind.delegate.certify.cases.cover import CHOSEN, covers
+from framebind.tools.certify.cases.cover import CHOSEN, covers
 
 
 def main(

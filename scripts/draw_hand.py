@@ -1,4 +1,4 @@
-"""Draws demos/assets/hand.jpg, the picture of the demo of hands: ``python scripts/draw_hand.py``.
+"""Draws video/assets/hand.jpg, the picture of the demo of hands: ``python scripts/draw_hand.py``.
 
 The packages that the demos need have no photograph of a hand. This one is drawn: limbs are tapered round bars, lit from
 the left, and lines of the palm are drawn over them.

@@ -37,14 +37,14 @@ import ai_edge_litert.interpreter as litert
 import numpy as np
 
 import framebind as fb
-from framebind.delegate.certify.cases.compiled import program_on_null
-from framebind.delegate.certify.devices import backend_of, open_context
-from framebind.delegate.certify.pictures import picture_inputs
 from framebind.delegate.claim.claims import claim
 from framebind.delegate.read.model import Model
 from framebind.delegate.read.reader import read_model
-from framebind.demos.commands.inspect import inspect
 from framebind.interop.record.null import NullDevice
+from framebind.tools.certify.cases.compiled import program_on_null
+from framebind.tools.certify.devices import backend_of, open_context
+from framebind.tools.certify.pictures import picture_inputs
+from framebind.tools.commands.inspect import inspect
 from mutants import mutant, sources
 from refusals import promise_for
 from windows import windows

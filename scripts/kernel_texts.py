@@ -25,14 +25,14 @@ os.environ.setdefault("EGL_PLATFORM", "surfaceless")
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "tests"))
 
-from framebind.delegate.certify.cases.compiled import program_on_null  # noqa: E402
-from framebind.delegate.certify.cases.operator_cases import CASES  # noqa: E402
-from framebind.delegate.certify.cases.operator_models import case_model, output_shapes  # noqa: E402
 from framebind.interop.record.null import NullDevice  # noqa: E402
 from framebind.interop.record.one_dispatch import merge  # noqa: E402
 from framebind.kernels.codegen.dialect import DIALECTS  # noqa: E402
 from framebind.kernels.codegen.render import render_program  # noqa: E402
 from framebind.kernels.views import Storage  # noqa: E402
+from framebind.tools.certify.cases.compiled import program_on_null  # noqa: E402
+from framebind.tools.certify.cases.operator_cases import CASES  # noqa: E402
+from framebind.tools.certify.cases.operator_models import case_model, output_shapes  # noqa: E402
 
 KINDS = ("plain", "large", "matrix units")
 """The devices: one of few invocations, one of an H200's size, and the same with matrix units."""

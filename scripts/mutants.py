@@ -15,11 +15,11 @@ import flatbuffers
 import numpy as np
 from ai_edge_litert import schema_py_generated as schema
 
-from framebind.delegate.certify.cases.operator_cases import CASES
-from framebind.delegate.certify.cases.operator_models import case_model, output_shapes
-from framebind.delegate.certify.cases.quantized_models import cases
-from framebind.delegate.certify.graphs.comparison import case_of
-from framebind.delegate.certify.graphs.recipe import draw
+from framebind.tools.certify.cases.operator_cases import CASES
+from framebind.tools.certify.cases.operator_models import case_model, output_shapes
+from framebind.tools.certify.cases.quantized_models import cases
+from framebind.tools.certify.graphs.comparison import case_of
+from framebind.tools.certify.graphs.recipe import draw
 
 INTEGERS = {schema.TensorType.INT32, schema.TensorType.INT64}
 TYPES = tuple(sorted(value for name, value in vars(schema.TensorType).items() if name.isupper()))

@@ -20,9 +20,9 @@ from pathlib import Path
 import cv2
 import numpy as np
 
-from framebind.demos.assets import PHOTOGRAPH
 from framebind.demos.player.hud import with_bar
-from framebind.demos.style_transfer import STYLES
+from framebind.video.assets import PHOTOGRAPH
+from framebind.video.tasks.style_transfer import STYLES
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"

@@ -13,13 +13,13 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-from framebind.delegate.certify.cases.compiled import program_on_null
-from framebind.delegate.certify.checks import Subject
-from framebind.delegate.certify.graphs.comparison import case_of
-from framebind.delegate.certify.graphs.recipe import Recipe, recipe_from, to_text
-from framebind.delegate.certify.graphs.shrink import shrink
-from framebind.delegate.certify.outcomes import Outcome
-from framebind.delegate.certify.runner import Worker, start
+from framebind.tools.certify.cases.compiled import program_on_null
+from framebind.tools.certify.checks import Subject
+from framebind.tools.certify.graphs.comparison import case_of
+from framebind.tools.certify.graphs.recipe import Recipe, recipe_from, to_text
+from framebind.tools.certify.graphs.shrink import shrink
+from framebind.tools.certify.outcomes import Outcome
+from framebind.tools.certify.runner import Worker, start
 
 
 class Checker:

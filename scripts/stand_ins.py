@@ -22,8 +22,8 @@ import numpy.typing as npt
 from ai_edge_litert import schema_py_generated as schema
 from flatbuffers import flexbuffers
 
-from framebind.delegate.certify.tflite_writer import G, Op, T, build
-from framebind.demos.vision.ssd import grid
+from framebind.tools.certify.tflite_writer import G, Op, T, build
+from framebind.video.vision.ssd import grid
 
 Array = npt.NDArray[Any]
 

@@ -110,7 +110,7 @@ def convert(folder: Path, names: list[str]) -> None:
 
 def measure(folder: Path, device: str) -> None:
     """Print a row for each model of the folder."""
-    from framebind.delegate.certify.devices import open_context
+    from framebind.tools.certify.devices import open_context
 
     logging.disable(logging.WARNING)
     print("| model | operators on GPU | on CPU | partitions | load, s | first run, s | error | left to the CPU |")
@@ -129,7 +129,7 @@ def row(path: Path, device: str) -> str:
     from ai_edge_litert.interpreter import Interpreter
 
     import framebind as fb
-    from framebind.delegate.certify.devices import backend_of
+    from framebind.tools.certify.devices import backend_of
 
     delegate = fb.GpuDelegate(fb.GpuDelegateOptions(backend=backend_of(device)))
     started = time.perf_counter()

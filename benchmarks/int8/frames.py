@@ -31,11 +31,11 @@ from framebind.delegate.transform.graph import Graph
 from framebind.delegate.transform.pipeline import Pass, Rewrite
 from framebind.delegate.transform.quantized_steps import sum_integers
 from framebind.delegate.transform.separable import fuse_expanded, fuse_separable
-from framebind.demos.apis import BY_NAME, Backend
-from framebind.demos.measuring.names import QUANTIZED
-from framebind.demos.models import find_model
 from framebind.interop.device import Device
 from framebind.interop.discovery.devices import open_device
+from framebind.tools.measure.names import QUANTIZED
+from framebind.video.apis import BY_NAME, Backend
+from framebind.video.models import find_model
 
 compiler: Any = import_module("framebind.delegate.compiler")
 """The module whose pipeline of passes is replaced."""

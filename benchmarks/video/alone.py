@@ -12,7 +12,7 @@ from typing import Any
 
 from sessions import NO_MODEL, DecodeOnly
 
-from framebind.demos.cluster.worker import Seat
+from framebind.video.workers.worker import Seat
 
 SECONDS, FIRST = 3.0, 30
 """Seconds that are measured, from when each session has decoded so many frames."""

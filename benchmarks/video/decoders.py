@@ -23,7 +23,7 @@ import numpy.typing as npt
 import typer
 
 import framebind as fb
-from framebind.demos.assets import PHOTOGRAPH
+from framebind.video.assets import PHOTOGRAPH
 
 SIZE, FRAMES = (640, 480), 60
 TRANSFORMS = ("int", "xvid", "faani")

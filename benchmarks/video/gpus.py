@@ -24,12 +24,12 @@ from alone import decode_alone
 from measure import command_line, write_clip
 
 import framebind as fb
-from framebind.demos.cluster.crew import seats_on
-from framebind.demos.cluster.pool import run_pool
-from framebind.demos.cluster.units import Event, Finished, Lost, Unit
-from framebind.demos.cluster.worker import Seat
-from framebind.demos.flags import GpuFlags
-from framebind.demos.processing.work import TaskName, Work
+from framebind.video.model_options import ModelOptions
+from framebind.video.work import TaskName, Work
+from framebind.video.workers.crew import seats_on
+from framebind.video.workers.pool import run_pool
+from framebind.video.workers.units import Event, Finished, Lost, Unit
+from framebind.video.workers.worker import Seat
 
 
 @dataclass(frozen=True)
@@ -138,9 +138,12 @@ def main(
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         write_clip(folder / "clip.mp4", frames)
-        flags = GpuFlags(backend=backend, f16=True, serialization_dir=folder / "kept")
+        options = ModelOptions(
+            backend,
+            delegate=fb.GpuDelegateOptions(is_precision_loss_allowed=True, serialization_dir=folder / "kept"),
+        )
         for task in tasks:
-            work = None if task == "decode" else Work(cast(TaskName, task), save=("jsonl",), flags=flags)
+            work = None if task == "decode" else Work(cast(TaskName, task), save=("jsonl",), options=options)
             if work is not None:
                 measure(work, folder / "clip.mp4", folder / "first", 1, seats_on(found, "0", 1, backend))
             for count in map(int, processes.split(",")):

@@ -48,8 +48,8 @@ from sessions import (
 )
 
 import framebind as fb
-from framebind.demos.assets import PHOTOGRAPH
-from framebind.demos.models import find_model
+from framebind.video.assets import PHOTOGRAPH
+from framebind.video.models import find_model
 
 SIZE, RATE = (1920, 1080), 30
 ALONE = "decoder alone"

@@ -13,7 +13,7 @@ import numpy as np
 from sessions import Array, MakeSession, Model, input_size, opened, scaled
 
 import framebind as fb
-from framebind.demos.models import find_model
+from framebind.video.models import find_model
 
 THREADS = 2
 """Threads of each of LiteRT's CPU interpreters."""
@@ -113,7 +113,7 @@ class NvdecTorch:
     def __init__(self, model: Model) -> None:
         import torch
 
-        from framebind.demos.measuring.torch_graph import TorchGraph
+        from framebind.tools.measure.torch_graph import TorchGraph
 
         torch.backends.cudnn.benchmark = True
         self._torch, self._model = torch, model

@@ -36,15 +36,15 @@ import numpy as np
 from av.video.reformatter import VideoReformatter
 
 import framebind as fb
-from framebind.demos.assets import PHOTOGRAPH
-from framebind.demos.flags import GpuFlags
-from framebind.demos.models import find_model
-from framebind.demos.player.network import Network
-from framebind.demos.player.task import Scene
-from framebind.demos.processing.tasks import PAINTED, TASKS
-from framebind.interop.frames.capture.readers import Frame, MotionReader, load_picture
-from framebind.interop.frames.show.av_file import AvFile
-from framebind.interop.frames.video.planar import FrameColours
+from framebind.interop.frames.decode.planar import FrameColours
+from framebind.interop.frames.read.readers import Frame, MotionReader, load_picture
+from framebind.interop.frames.write.av_file import AvFile
+from framebind.video.assets import PHOTOGRAPH
+from framebind.video.model_options import ModelOptions
+from framebind.video.models import find_model
+from framebind.video.network import Network
+from framebind.video.session.tasks import PAINTED, TASKS
+from framebind.video.task import Scene
 
 SIZE = (1280, 720)
 RATE = 25
@@ -170,7 +170,7 @@ def _model_alone(task: str) -> Cost:
 
         def load(name: str) -> Network:
             path = find_model(name)
-            networks.append(Network(path, GpuFlags().options(path), timer))
+            networks.append(Network(path, ModelOptions().options(path), timer))
             return networks[-1]
 
         frame = fb.GlTexture.from_array(next(_pictures(1, 0)))

@@ -15,8 +15,8 @@ from av.codec.hwaccel import HWAccel
 from av.video.reformatter import Colorspace
 
 import framebind as fb
-from framebind.demos.models import find_model
-from framebind.interop.frames.video.accelerated import accelerated_options
+from framebind.interop.frames.decode.accelerated import accelerated_options
+from framebind.video.models import find_model
 
 Array = npt.NDArray[Any]
 

@@ -29,10 +29,10 @@ import typer
 from measure import write_clip
 
 import framebind as fb
-from framebind.demos.apis import BY_NAME
-from framebind.demos.flags import GpuFlags
-from framebind.demos.processing.work import TaskName, Work
-from framebind.demos.watching.watcher import Watcher, open_viewer
+from framebind.video.apis import BY_NAME
+from framebind.video.live.watcher import Watcher, open_viewer
+from framebind.video.model_options import ModelOptions
+from framebind.video.work import TaskName, Work
 
 FPS, SECONDS = 30, 20
 """Rate of the clip, and its length: a stream that ends is connected again."""
@@ -106,9 +106,9 @@ def servers(clip: Path, count: int) -> Iterator[list[str]]:
             each.terminate()
 
 
-def measure(task: str, addresses: list[str], flags: GpuFlags, seconds: float) -> Row:
+def measure(task: str, addresses: list[str], options: ModelOptions, seconds: float) -> Row:
     """Watch so many seconds after each stream has had its first result."""
-    work = Work(cast("TaskName", task), save=(), flags=flags)
+    work = Work(cast("TaskName", task), save=(), options=options)
     with open_viewer(work) as viewer:
         watcher = Watcher(viewer, addresses, fb.StreamOptions())
         before: list[dict[str, Any]] = []
@@ -171,7 +171,14 @@ def main(
             for name in task or ["detect", "matte"]:
                 for number in streams:
                     chosen = [addresses[each // STREAMS_PER_SERVER] for each in range(number)]
-                    rows.append(measure(name, chosen, GpuFlags(backend=backend, f16=True), seconds))
+                    rows.append(
+                        measure(
+                            name,
+                            chosen,
+                            ModelOptions(backend, delegate=fb.GpuDelegateOptions(is_precision_loss_allowed=True)),
+                            seconds,
+                        )
+                    )
                     print(rows[-1], flush=True)
                     if out is not None:
                         shown = {**measured, "rows": [asdict(row) for row in rows]}

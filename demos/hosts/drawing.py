@@ -8,7 +8,7 @@ from pathlib import Path
 import typer
 
 import framebind as fb
-from framebind.demos.assets import PHOTOGRAPH, STYLE_MODEL
+from framebind.video.assets import PHOTOGRAPH, STYLE_MODEL
 
 WIDTH, HEIGHT = 640, 480
 WIPE = """

@@ -12,7 +12,7 @@ import numpy as np
 import typer
 
 import framebind as fb
-from framebind.demos.assets import PHOTOGRAPH, STYLE_MODEL
+from framebind.video.assets import PHOTOGRAPH, STYLE_MODEL
 
 try:
     import cupy as cp

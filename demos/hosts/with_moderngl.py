@@ -13,7 +13,7 @@ import numpy as np
 import typer
 
 import framebind as fb
-from framebind.demos.assets import PHOTOGRAPH, STYLE_MODEL
+from framebind.video.assets import PHOTOGRAPH, STYLE_MODEL
 
 VERTEX = """#version 430
 out vec2 uv;

@@ -12,7 +12,7 @@ import cv2
 import typer
 
 import framebind as fb
-from framebind.demos.assets import STYLE_MODEL
+from framebind.video.assets import STYLE_MODEL
 
 
 def main(source: str = "0", model: Path = STYLE_MODEL, frames: int = 0, output: Path | None = None) -> None:

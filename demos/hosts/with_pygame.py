@@ -9,7 +9,7 @@ import typer
 from OpenGL import GL
 
 import framebind as fb
-from framebind.demos.assets import PHOTOGRAPH, STYLE_MODEL
+from framebind.video.assets import PHOTOGRAPH, STYLE_MODEL
 
 
 def make_texture(width: int, height: int) -> int:

@@ -9,7 +9,7 @@ import typer
 from pyglet.image.buffer import Framebuffer
 
 import framebind as fb
-from framebind.demos.assets import PHOTOGRAPH, STYLE_MODEL
+from framebind.video.assets import PHOTOGRAPH, STYLE_MODEL
 
 
 def main(picture: Path = PHOTOGRAPH, model: Path = STYLE_MODEL, frames: int = 0, output: Path | None = None) -> None:

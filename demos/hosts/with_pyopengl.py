@@ -13,7 +13,7 @@ from OpenGL import GL
 from OpenGL.GL import shaders
 
 import framebind as fb
-from framebind.demos.assets import PHOTOGRAPH, STYLE_MODEL
+from framebind.video.assets import PHOTOGRAPH, STYLE_MODEL
 
 VERTEX = """#version 430 core
 out vec2 uv;

@@ -12,7 +12,7 @@ import typer
 from vispy import app, gloo
 
 import framebind as fb
-from framebind.demos.assets import PHOTOGRAPH, STYLE_MODEL
+from framebind.video.assets import PHOTOGRAPH, STYLE_MODEL
 
 VERTEX = """
 attribute vec2 corner;

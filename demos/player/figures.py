@@ -9,7 +9,8 @@ from typing import Literal
 
 import framebind as fb
 
-from .report import copied_bytes, describe_copies
+from ...video.copies import copied_bytes
+from .report import describe_copies
 
 STAGES = {"inference": "the model takes", "copy": "copying", "draw": "drawing"}
 """The stages in the text, and their words. The others are in the file that --profile writes."""

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 
 import framebind as fb
 
+from ...video.copies import copied_bytes
+from ...video.network import Mode, Network
 from .figures import Figures
-from .network import Mode, Network
-from .report import Report, copied_bytes
+from .report import Report
 
 
 class Laps:

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from ..flags import GpuFlags, field_parameters, set_parameters
+from ...tools.common.flags import GpuFlags, field_parameters, set_parameters
 
 Option = typer.Option
 

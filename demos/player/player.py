@@ -9,13 +9,14 @@ from pathlib import Path
 
 import framebind as fb
 
+from ...video.copies import SHOWN_COPIES
+from ...video.network import Mode
+from ...video.signals import raise_if_signalled
+from ...video.task import Task
 from .hud import ACCENT, BRIGHT, DIM, Hud, Part
 from .laps import Laps
-from .network import Mode
 from .recorder import Recorder
-from .report import ALLOWED_COPIES, Report
-from .signals import raise_if_signalled
-from .task import Task
+from .report import Report
 from .trace import Trace
 
 
@@ -65,7 +66,7 @@ class Player:
                 if number == 0:
                     self._picture.context.finish()
                     fb.transfers.reset()
-                    guard.enter_context(fb.transfer_guard("disallow", exempt=ALLOWED_COPIES))
+                    guard.enter_context(fb.transfer_guard("disallow", exempt=SHOWN_COPIES))
                     started = time.perf_counter()
                     self.laps.restart()
                 if not self.going_on or (duration is not None and time.perf_counter() - started >= duration):

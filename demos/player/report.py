@@ -4,21 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-import framebind as fb
-
-from ..console import counted
-from .network import MODES, Mode
-
-UPLOAD, RECORDING, SCREENSHOT, DETECTIONS = "camera frame", "video frame", "picture file", "detections"
-FROM_ARRAY = " from its array"
-"""The end of the reason for copies of decoded planes to an input; the tensor's name precedes it."""
-MASKS = "masks"
-"""The reason under which ``fb.transfers`` counts masks that are read."""
-ALLOWED_COPIES = (UPLOAD, RECORDING, SCREENSHOT, DETECTIONS)
-"""Reasons of the copies that are allowed after the first frame: the source's upload, reading back pictures that are
-recorded or saved, and the outputs (boxes, points, scores of classes, maps of joints) that a demo turns into text and
-lines.
-"""
+from ...tools.common.console import counted
+from ...video.network import MODES, Mode
 
 
 @dataclass
@@ -68,21 +55,3 @@ def describe_copies(per_frame: dict[str, int]) -> str:
     parts = [f"{per_frame[name]:,} bytes {word}" for name, word in words.items() if per_frame[name]]
     rest = f"{per_frame['else']:,} bytes for the model" if per_frame["else"] else "nothing else" if parts else "nothing"
     return f"Copied per frame: {', '.join([*parts, rest])}."
-
-
-def copied_bytes() -> dict[str, int]:
-    """Bytes copied since the last reset of ``fb.transfers``, by purpose."""
-    return {
-        "source": copied_for(UPLOAD), "recording": copied_for(RECORDING) + copied_for(SCREENSHOT),
-        "results": copied_for(DETECTIONS), "else": fb.transfers.bytes_except(*ALLOWED_COPIES),
-    }  # fmt: skip
-
-
-def copied_for(reason: str) -> int:
-    """Bytes copied for this reason since the last reset of ``fb.transfers``."""
-    return sum(count.bytes for (_, why), count in fb.transfers.by_reason.items() if why == reason)
-
-
-def copied_planes() -> int:
-    """Bytes of decoded planes that were copied to models' inputs since the last reset of ``fb.transfers``."""
-    return sum(count.bytes for (_, why), count in fb.transfers.by_reason.items() if why.endswith(FROM_ARRAY))

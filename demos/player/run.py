@@ -12,21 +12,21 @@ import typer
 
 import framebind as fb
 
-from ..apis import GL
-from ..assets import PHOTOGRAPH
-from ..console import make_console, plain, progress_bar
-from ..models import find_model
+from ...tools.common.console import make_console, plain, progress_bar
+from ...video.apis import GL
+from ...video.assets import PHOTOGRAPH
+from ...video.models import find_model
+from ...video.network import Network
+from ...video.signals import ended_by_signals
+from ...video.task import Scene, Task
 from .files import check_written
 from .hud import STARTING, Hud, with_bar
 from .keys import LEGEND, press
 from .laps import Laps
-from .network import Network
 from .options import Options
 from .player import Player
 from .recorder import Recorder
 from .report import Report
-from .signals import ended_by_signals
-from .task import Scene, Task
 from .trace import Trace
 
 TAKES = {"--size": "cameras and synthetic motion", "--fps": "cameras", "--fourcc": "cameras"}

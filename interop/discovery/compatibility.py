@@ -10,13 +10,13 @@ from functools import cached_property
 import pyopencl
 
 from ..cl.context import ClContext, all_devices, driver_of, why_unusable
+from ..cl.sharing.sharing import SharingReport, sharing_report
 from ..cuda import api as cuda
 from ..cuda import nvrtc
 from ..cuda.context import OLDEST_CAPABILITY, check_compiler
 from ..errors import DeviceError
 from ..gl import egl
 from ..gl.context import GlContext
-from ..share.sharing import SharingReport, sharing_report
 from .best_options import BestOptions
 
 MOST_CPU_THREADS = 4

@@ -16,7 +16,7 @@ from ..device import Device
 from ..errors import DeviceError
 from ..gl.compute.device import GlDevice
 from ..gl.context import GlContext
-from ..gl.objects import is_gl_object
+from ..gl.user_objects import is_gl_object
 from ..record.base_device import USERS
 from ..record.context import cl_contexts
 from ..record.null import NullDevice

@@ -13,12 +13,12 @@ from typing import Any
 
 import pyopencl
 
+from ..cl.sharing import vulkan
 from ..cuda import api as cuda
 from ..cuda import nvrtc
 from ..errors import DeviceError
 from ..gl import egl
 from ..gl.platform import egl_library
-from ..share import vulkan
 
 _EGL_FOLDERS = ("/etc/glvnd/egl_vendor.d", "/usr/share/glvnd/egl_vendor.d")
 _VULKAN_FOLDERS = ("/etc/vulkan/icd.d", "/usr/local/share/vulkan/icd.d", "/usr/share/vulkan/icd.d")

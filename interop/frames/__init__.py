@@ -1,1 +1,1 @@
-"""Frames: from cameras and files to GL textures (``capture``), and from textures to windows and files (``show``)."""
+"""Frames of videos, cameras and pictures: decoded, read as textures or planes, painted, and written to files."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ..views import (
+from ..views import (  # fmt: skip
     SAMPLE_BYTES,
     SLICE_BYTES,
     Access,
@@ -19,7 +19,7 @@ from ..views import (
     Table,
     View,
     parameter_count,
-)  # fmt: skip
+)
 
 
 @dataclass(frozen=True)

@@ -1,1 +1,1 @@
-"""Trains the model in ``demos/assets``. Run it from a checkout: README.md here says how, and has the figures."""
+"""Trains the model in ``video/assets``. Run it from a checkout: README.md here says how, and has the figures."""

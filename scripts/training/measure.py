@@ -1,6 +1,6 @@
 """Compares a trained model with its teacher on held-out pictures: figures.json, comparison.jpg.
 
-PYTHONPATH=scripts python -m training.measure style_transfer demos/assets/style_transfer.tflite
+PYTHONPATH=scripts python -m training.measure style_transfer video/assets/style_transfer.tflite
 """
 
 from __future__ import annotations

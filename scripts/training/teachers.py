@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from ai_edge_litert.interpreter import Interpreter
 
-from framebind.demos.models import find_model
+from framebind.video.models import find_model
 
 from .scenes import Picture, square
 

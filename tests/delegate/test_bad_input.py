@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import framebind as fb
-from framebind.delegate.certify.cases.operator_models import options
 from framebind.delegate.read.reader import read_model
+from framebind.tools.certify.cases.operator_models import options
 from support.tiny_models import CPU_ONLY, G, Op, T, build, chain, cpu_only, named, pack, unpack
 
 SOUND = chain("EXP", "TANH")

@@ -16,9 +16,9 @@ import pyopencl
 import pytest
 
 import framebind as fb
-from framebind.delegate.certify.cases.operator_models import options
 from framebind.delegate.litert import abi as tflite_abi
 from framebind.interop.record.null import NullResource
+from framebind.tools.certify.cases.operator_models import options
 from support.tiny_models import CPU_ONLY, G, Op, T, build, chain, cpu_only
 
 SHAPE = (1, 4, 5, 3)

@@ -18,12 +18,12 @@ import pytest
 from ai_edge_litert import schema_py_generated as schema
 
 import framebind as fb
-from framebind.delegate.certify.cases.operator_cases import CASES
-from framebind.delegate.certify.cases.operator_models import case_model, output_shapes
 from framebind.delegate.claim.claims import claim
 from framebind.delegate.read.model import Model
 from framebind.delegate.read.reader import read_model
 from framebind.interop.record.null import NullDevice
+from framebind.tools.certify.cases.operator_cases import CASES
+from framebind.tools.certify.cases.operator_models import case_model, output_shapes
 from support.tiny_models import G, Op, T, build, chain
 
 SCRIPT = runpy.run_path(str(Path(__file__).parents[2] / "scripts" / "fuzz_models.py"))

@@ -12,13 +12,13 @@ import pygame
 import pytest
 
 import framebind as fb
-from framebind.delegate.certify.cases.operator_models import options
-from framebind.delegate.certify.graphs.comparison import run_on_cpu
 from framebind.delegate.lower.precision import find_exact
 from framebind.delegate.transform.graph import Graph, Node
 from framebind.kernels.operation import FusedOp
 from framebind.kernels.ops.pointwise.elementwise import Elementwise
 from framebind.kernels.tensor import TensorInfo
+from framebind.tools.certify.cases.operator_models import options
+from framebind.tools.certify.graphs.comparison import run_on_cpu
 from support.graphs import conv
 from support.tiny_models import G, Op, T, build
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from framebind.delegate.certify.cases.compiled import program_on_null
-from framebind.delegate.certify.execution import run_on_device
-from framebind.delegate.certify.graphs.comparison import case_of, compare
-from framebind.delegate.certify.graphs.recipe import Recipe, drafted, draw, recipe_from, to_text
-from framebind.delegate.certify.graphs.shrink import shrink
 from framebind.interop.device import Device
 from framebind.kernels.registry import OPERATORS
+from framebind.tools.certify.cases.compiled import program_on_null
+from framebind.tools.certify.execution import run_on_device
+from framebind.tools.certify.graphs.comparison import case_of, compare
+from framebind.tools.certify.graphs.recipe import Recipe, drafted, draw, recipe_from, to_text
+from framebind.tools.certify.graphs.shrink import shrink
 from support.model_runs import backend_of
 
 GRAPHS = 300

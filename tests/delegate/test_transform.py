@@ -9,9 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from framebind.delegate.certify.cases.compiled import program_on_null
-from framebind.delegate.certify.cases.operator_models import options
-from framebind.delegate.certify.tflite_writer import G, Op, T, build
 from framebind.delegate.transform.cleanup import remove_unused
 from framebind.delegate.transform.graph import Alias, Graph, Node
 from framebind.delegate.transform.pipeline import PASSES, transform
@@ -24,6 +21,9 @@ from framebind.kernels.ops.movement.reshape import Reshape
 from framebind.kernels.ops.pointwise.elementwise import Elementwise
 from framebind.kernels.ops.window import Window
 from framebind.kernels.tensor import TensorInfo
+from framebind.tools.certify.cases.compiled import program_on_null
+from framebind.tools.certify.cases.operator_models import options
+from framebind.tools.certify.tflite_writer import G, Op, T, build
 
 POINT = Window((1, 1), (1, 1))
 

@@ -17,7 +17,6 @@ import pytest
 import framebind as fb
 from framebind.delegate.cache import file as cache_file
 from framebind.delegate.cache.file import MAGIC
-from framebind.delegate.certify.cases.operator_models import Array, options
 from framebind.delegate.lower.tuning import GROUPS, GROUPS_PER_UNIT, Tuning, TuningError, decode, encode
 from framebind.delegate.run.program import Program
 from framebind.delegate.run.tuner import Tuner
@@ -25,6 +24,7 @@ from framebind.interop.cl.compute.device import ClDevice
 from framebind.interop.device import Device
 from framebind.interop.discovery.devices import open_device
 from framebind.interop.gl.compute.device import GlDevice
+from framebind.tools.certify.cases.operator_models import Array, options
 from support.tiny_models import G, Op, T, build
 
 SHAPE = (1, 9, 7, 8)

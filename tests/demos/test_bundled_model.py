@@ -16,10 +16,11 @@ import typer
 from typer.testing import CliRunner
 
 import framebind as fb
-from framebind.demos import models, style_transfer
-from framebind.demos.models import DEFAULT_STYLE, find_model
 from framebind.demos.player.options import Options
 from framebind.demos.player.run import run
+from framebind.video import models
+from framebind.video.models import DEFAULT_STYLE, find_model
+from framebind.video.tasks import style_transfer
 from training import measure, scenes, teachers
 from training.student import Convolution, DepthToSpace, Logistic, Modulation
 from training.write_tflite import write_tflite
@@ -48,7 +49,7 @@ def test_it_is_small_and_in_the_package() -> None:
     path = find_model(DEFAULT_STYLE)
     assert path.parent == Path(style_transfer.__file__).parent / "assets"
     assert 100_000 < path.stat().st_size <= 400_000
-    assert '"framebind.demos.assets" = ["*.tflite", "*.jpg"]' in (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    assert '"framebind.video.assets" = ["*.tflite", "*.jpg"]' in (ROOT / "pyproject.toml").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("context", ["gl"], indirect=True)

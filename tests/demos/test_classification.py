@@ -11,10 +11,10 @@ import numpy.typing as npt
 import pytest
 
 import framebind as fb
-from framebind.demos import classification
 from framebind.demos.player.options import Options
 from framebind.demos.player.run import run
-from framebind.demos.vision.captions import text_height
+from framebind.video.tasks import classification
+from framebind.video.vision.captions import text_height
 from support import tiny_models
 from support.demo_models import color_classifier
 

@@ -16,17 +16,17 @@ import pytest
 import typer
 
 import framebind as fb
-from framebind.demos import detection, landmarks, segmentation, style_transfer
 from framebind.demos.player import run as runner
 from framebind.demos.player.figures import Figures
 from framebind.demos.player.hud import BRIGHT, bar_height, draw_bar, flow, line_height, with_bar
 from framebind.demos.player.keys import KEYS, LEGEND
-from framebind.demos.player.network import Mode, Network, resample
 from framebind.demos.player.options import Options
 from framebind.demos.player.report import Report
 from framebind.demos.player.run import run
-from framebind.demos.player.task import Scene, Task
-from framebind.interop.frames.capture.handover import Waits
+from framebind.interop.frames.read.handover import Waits
+from framebind.video.network import Mode, Network, resample
+from framebind.video.task import Scene, Task
+from framebind.video.tasks import detection, landmarks, segmentation, style_transfer
 from support.environment import absent
 from support.recording_driver import RecordingDriver
 from support.tiny_models import chain

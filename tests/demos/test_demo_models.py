@@ -17,8 +17,8 @@ import typer.testing
 
 import framebind as fb
 from framebind.__main__ import app
-from framebind.demos import models
-from framebind.demos.models import Known
+from framebind.video import models
+from framebind.video.models import Known
 from support.tiny_models import chain
 
 MODEL = chain("EXP")

@@ -19,11 +19,11 @@ import typer
 from typer.testing import CliRunner
 
 import framebind as fb
-from framebind.demos import segmentation, style_transfer
 from framebind.demos.player.options import Options
 from framebind.demos.player.report import Report
 from framebind.demos.player.run import run
-from framebind.demos.player.task import Scene, Task
+from framebind.video.task import Scene, Task
+from framebind.video.tasks import segmentation, style_transfer
 from support.screen import Screen
 
 Picture = npt.NDArray[np.uint8]

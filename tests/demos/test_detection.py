@@ -19,16 +19,16 @@ from typer.testing import CliRunner
 import framebind as fb
 import stand_ins
 from framebind.__main__ import app
-from framebind.demos import detection
-from framebind.demos.detection import Detection
-from framebind.demos.player.network import resample
 from framebind.demos.player.options import Options
 from framebind.demos.player.run import run
-from framebind.demos.vision import ssd
-from framebind.demos.vision.boxes import decode_faces
-from framebind.demos.vision.labels import palette, read_labels
-from framebind.demos.vision.one_euro import OneEuro
-from framebind.demos.vision.selection import MOST_BOXES
+from framebind.video.network import resample
+from framebind.video.tasks import detection
+from framebind.video.tasks.detection import Detection
+from framebind.video.vision import ssd
+from framebind.video.vision.boxes import decode_faces
+from framebind.video.vision.labels import palette, read_labels
+from framebind.video.vision.one_euro import OneEuro
+from framebind.video.vision.selection import MOST_BOXES
 from support.demo_models import object_model
 from support.environment import photograph_path
 from support.video.clips import write_clip

@@ -16,7 +16,7 @@ import pytest
 import skimage.data
 from ai_edge_litert.interpreter import Interpreter
 
-from framebind.demos.assets import PHOTOGRAPH
+from framebind.video.assets import PHOTOGRAPH
 from support import tiny_models
 from support.environment import CUDA_DEVICES, ROOT
 from support.screen import Screen

@@ -14,13 +14,13 @@ import numpy.typing as npt
 import pytest
 
 import framebind as fb
-from framebind.demos import landmarks
-from framebind.demos.landmarks import HAND, POSE, Kind
-from framebind.demos.player.network import Network, resample
 from framebind.demos.player.options import Options
 from framebind.demos.player.run import run
-from framebind.demos.vision import regions
-from framebind.demos.vision.regions import Region
+from framebind.video.network import Network, resample
+from framebind.video.tasks import landmarks
+from framebind.video.tasks.landmarks import HAND, POSE, Kind
+from framebind.video.vision import regions
+from framebind.video.vision.regions import Region
 from support import tiny_models
 
 Array = npt.NDArray[Any]

@@ -21,11 +21,11 @@ import cv2
 import numpy as np
 import pytest
 
-from framebind.demos.classification import BAR, DIM
-from framebind.demos.landmarks import LEFT
-from framebind.demos.models import BUNDLED
 from framebind.demos.player.hud import ACCENT, GROUND, bar_height, line_height, with_bar
-from framebind.demos.vision.captions import text_height
+from framebind.video.models import BUNDLED
+from framebind.video.tasks.classification import BAR, DIM
+from framebind.video.tasks.landmarks import LEFT
+from framebind.video.vision.captions import text_height
 from support import live_demo
 from support.demo_models import color_classifier, object_model
 from support.screen import WAIT_SECONDS, Picture, Program, Screen

@@ -21,13 +21,12 @@ import typer
 
 import framebind as fb
 from framebind.__main__ import main as command_line
-from framebind.demos import console
-from framebind.demos.commands import output
 from framebind.demos.player import run as runner
 from framebind.demos.player.options import Options
 from framebind.demos.player.player import file_name
-from framebind.demos.player.signals import ended_by_signals, raise_if_signalled
 from framebind.demos.player.trace import Trace
+from framebind.tools.common import console, output
+from framebind.video.signals import ended_by_signals, raise_if_signalled
 from support import live_demo
 from support.tiny_models import chain
 
@@ -197,7 +196,7 @@ def test_control_characters_and_markup_are_text(capsys: pytest.CaptureFixture[st
 
 
 def test_every_console_takes_text_as_it_is() -> None:
-    """rich's own Console reads markup: only demos/console.py may make one."""
+    """rich's own Console reads markup: only tools/common/console.py may make one."""
     found = [
         f"{path.name}:{node.lineno}"
         for path in [*DEMOS.rglob("*.py"), DEMOS.parent / "__main__.py"]

@@ -14,13 +14,13 @@ import numpy.typing as npt
 import pytest
 
 import framebind as fb
-from framebind.demos import segmentation
 from framebind.demos.player.options import Options
 from framebind.demos.player.run import run
-from framebind.demos.segmentation import Effect
-from framebind.demos.vision import masks
-from framebind.demos.vision.labels import palette
-from framebind.demos.vision.presence import share_counter
+from framebind.video.tasks import segmentation
+from framebind.video.tasks.segmentation import Effect
+from framebind.video.vision import masks
+from framebind.video.vision.class_shares import share_counter
+from framebind.video.vision.labels import palette
 
 Array = npt.NDArray[Any]
 Photograph = Callable[..., npt.NDArray[np.uint8]]

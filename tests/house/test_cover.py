@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from framebind.delegate.certify.cases.compiled import Run, compile_run
-from framebind.delegate.certify.cases.cover import cover, runs_of, unreached
-from framebind.delegate.certify.cases.operator_cases import CASES
+from framebind.tools.certify.cases.compiled import Run, compile_run
+from framebind.tools.certify.cases.cover import cover, runs_of, unreached
+from framebind.tools.certify.cases.operator_cases import CASES
 from support.cases import required
 from support.cases.cover import ROOT, chosen_runs
 from support.tiers import Tier

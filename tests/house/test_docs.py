@@ -29,9 +29,9 @@ from ai_edge_litert import schema_py_generated as schema
 import framebind as fb
 from framebind.__main__ import app
 from framebind.delegate.cache.stopwatch import Phase
-from framebind.demos.assets import PHOTOGRAPH
-from framebind.demos.flags import canonical
-from framebind.demos.models import find_local
+from framebind.tools.common.flags import canonical
+from framebind.video.assets import PHOTOGRAPH
+from framebind.video.models import find_local
 from support.environment import CUDA_DEVICES
 from support.tiny_models import G, Op, T, build
 

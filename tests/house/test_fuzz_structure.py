@@ -21,11 +21,11 @@ import numpy as np
 import pytest
 from ai_edge_litert import schema_py_generated as schema
 
-from framebind.delegate.certify.cases.operator_cases import CASES
-from framebind.delegate.certify.cases.operator_models import case_model, output_shapes
-from framebind.delegate.certify.graphs.comparison import case_of
-from framebind.delegate.certify.graphs.recipe import draw
 from framebind.interop.device import Device
+from framebind.tools.certify.cases.operator_cases import CASES
+from framebind.tools.certify.cases.operator_models import case_model, output_shapes
+from framebind.tools.certify.graphs.comparison import case_of
+from framebind.tools.certify.graphs.recipe import draw
 from support.environment import ROOT
 
 SCRIPT = ROOT / "scripts" / "fuzz_structure.py"

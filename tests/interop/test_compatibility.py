@@ -13,8 +13,8 @@ import pyopencl
 import pytest
 
 import framebind as fb
+from framebind.interop.cl.sharing.sharing import SharingReport
 from framebind.interop.discovery.compatibility import FoundDevice, best_options
-from framebind.interop.share.sharing import SharingReport
 from support.recording_driver import RecordingDriver, forget_libraries
 
 GL_GPU, GL_CPU = FoundDevice("OpenGL", "GPU 1", "4.6"), FoundDevice("OpenGL", "llvmpipe", "4.5", software=True)

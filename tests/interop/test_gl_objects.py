@@ -13,9 +13,9 @@ import numpy.typing as npt
 import pytest
 
 import framebind as fb
-from framebind.interop.frames.show.draw import FragmentProgram, letterbox
-from framebind.interop.gl.objects import as_gl_object
+from framebind.interop.gl.draw.draw import FragmentProgram, letterbox
 from framebind.interop.gl.query import FORMATS
+from framebind.interop.gl.user_objects import as_gl_object
 from support.environment import is_wanted
 
 Array = npt.NDArray[Any]

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import framebind as fb
-from framebind.interop.frames.capture.upload import UploadRing
-from framebind.interop.frames.show.readback import ReadbackRing
+from framebind.interop.frames.read.upload import UploadRing
+from framebind.interop.frames.write.readback import ReadbackRing
 from framebind.interop.gl import egl
 from framebind.interop.gl.khronos import EGL, GL
 from framebind.interop.gl.settings import SETTINGS, Setting, settings_of

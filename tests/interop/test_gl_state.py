@@ -10,16 +10,16 @@ import numpy as np
 import pytest
 
 import framebind as fb
+from framebind.interop.cl.sharing.channel import Channel
+from framebind.interop.cl.sharing.host_copies import Copies
+from framebind.interop.cl.sharing.host_memory import HostMemory
+from framebind.interop.cl.sharing.sharing import share
 from framebind.interop.device import Dispatches
 from framebind.interop.discovery.devices import open_device
-from framebind.interop.frames.capture.upload import UploadRing
-from framebind.interop.frames.show.readback import ReadbackRing
+from framebind.interop.frames.read.upload import UploadRing
+from framebind.interop.frames.write.readback import ReadbackRing
 from framebind.interop.gl import egl
 from framebind.interop.gl.khronos import GL
-from framebind.interop.share.channel import Channel
-from framebind.interop.share.host_copies import Copies
-from framebind.interop.share.host_memory import HostMemory
-from framebind.interop.share.sharing import share
 from support import tiny_models
 from support.environment import is_wanted
 from support.gl_calls import GuardedApi, StateReader, differences, set_everything

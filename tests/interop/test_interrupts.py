@@ -7,8 +7,8 @@ import pytest
 
 import framebind as fb
 from framebind.interop.device import Device
-from framebind.interop.frames.capture.upload import UploadRing
-from framebind.interop.frames.show.readback import ReadbackRing
+from framebind.interop.frames.read.upload import UploadRing
+from framebind.interop.frames.write.readback import ReadbackRing
 from framebind.interop.gl import egl
 from framebind.interop.gl.khronos import GL
 from support.environment import is_wanted

@@ -25,13 +25,13 @@ from framebind.delegate.run.bindings import make_binding
 from framebind.interop.cl.compute.device import ClDevice
 from framebind.interop.cl.context import all_devices
 from framebind.interop.cl.objects import Use
+from framebind.interop.cl.sharing import sharing as share
+from framebind.interop.cl.sharing.channel import Channel
+from framebind.interop.cl.sharing.external_memory import ExternalMemory, OrderedExternalMemory
+from framebind.interop.cl.sharing.gl_objects import GlObjects
+from framebind.interop.cl.sharing.host_copies import Copies
+from framebind.interop.cl.sharing.host_memory import HostMemory
 from framebind.interop.device import Operand, Slot
-from framebind.interop.share import sharing as share
-from framebind.interop.share.channel import Channel
-from framebind.interop.share.external_memory import ExternalMemory, OrderedExternalMemory
-from framebind.interop.share.gl_objects import GlObjects
-from framebind.interop.share.host_copies import Copies
-from framebind.interop.share.host_memory import HostMemory
 from framebind.kernels.tensor import Shape, TensorInfo
 from framebind.kernels.views import Dense
 from support import tiny_models, traced_pipeline

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import framebind as fb
-from framebind.interop.frames.show.window import Window
+from framebind.interop.gl.draw.window import Window
 from framebind.interop.gl.khronos import GL
 
 
@@ -138,7 +138,7 @@ def test_two_windows_take_turns(display: None) -> None:
 
 def test_without_a_display_the_way_out_is_named() -> None:
     code = (
-        "import framebind as fb\nfrom framebind.interop.frames.show.window import Window\n"
+        "import framebind as fb\nfrom framebind.interop.gl.draw.window import Window\n"
         "try: Window(10, 10)\nexcept fb.DeviceError as error: print(error)"
     )
     environment = {k: v for k, v in os.environ.items() if k not in ("DISPLAY", "WAYLAND_DISPLAY")}

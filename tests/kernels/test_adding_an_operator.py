@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 import framebind as fb
-from framebind.delegate.certify.cases.operator_models import run_model
 from framebind.delegate.claim.claims import claim
 from framebind.delegate.compiler import compile_program
 from framebind.delegate.plan.binding import Binding
@@ -21,6 +20,7 @@ from framebind.interop.record.null import NullDevice
 from framebind.kernels.codegen.texts import kernel_files
 from framebind.kernels.registry import OPERATORS, discover
 from framebind.kernels.views import Dense
+from framebind.tools.certify.cases.operator_models import run_model
 from support.tiny_models import G, Op, T, build
 
 KERNEL = """// Values whose magnitude is above a threshold, and zero for the others: one invocation computes one slice.

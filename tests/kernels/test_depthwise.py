@@ -9,14 +9,14 @@ from dataclasses import replace
 import pytest
 
 import framebind as fb
-from framebind.delegate.certify.cases.compiled import program_on_null
-from framebind.delegate.certify.cases.operator_models import options, run_model, run_on_cpu, values
-from framebind.delegate.certify.tflite_writer import G, Op, T, build
 from framebind.delegate.run.program import Program
 from framebind.interop.device import Device
 from framebind.kernels.operation import FusedOp
 from framebind.kernels.ops.convolution.depthwise import choose_parts
 from framebind.kernels.target import Target
+from framebind.tools.certify.cases.compiled import program_on_null
+from framebind.tools.certify.cases.operator_models import options, run_model, run_on_cpu, values
+from framebind.tools.certify.tflite_writer import G, Op, T, build
 from support.cases.node_cases import NodeCase, convolution_cases
 from support.cases.operator_runs import run
 from support.graphs import target_of

@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 
 import framebind as fb
-from framebind.delegate.certify.cases.cover import all_runs
-from framebind.delegate.certify.cases.operator_models import (
+from framebind.interop.device import Device
+from framebind.tools.certify.cases.cover import all_runs
+from framebind.tools.certify.cases.operator_models import (
     Array,
     Const,
     ModelCase,
@@ -23,8 +24,7 @@ from framebind.delegate.certify.cases.operator_models import (
     run_model,
     run_on_cpu,
 )
-from framebind.delegate.certify.checks import Subject
-from framebind.interop.device import Device
+from framebind.tools.certify.checks import Subject
 from support.model_runs import backend_of
 
 INFINITY = float("inf")
@@ -129,7 +129,7 @@ def test_local_responses_of_one_channel_on_another_compiler() -> None:
         if run.case.operator == "LOCAL_RESPONSE_NORMALIZATION" and run.case.inputs[0].shape[-1] == 1
     ]
     subjects = "".join(f"{json.dumps(asdict(Subject('operator', name, name.endswith(' halves'))))}\n" for name in names)
-    command = [sys.executable, "-m", "framebind.delegate.certify.worker", "gles"]
+    command = [sys.executable, "-m", "framebind.tools.certify.worker", "gles"]
     environment = {**os.environ, "GALLIUM_DRIVER": "softpipe"}
     done = subprocess.run(command, input=subjects, env=environment, capture_output=True, text=True, timeout=120)
     device, *outcomes = map(json.loads, done.stdout.splitlines()) if done.stdout else [{"gpu": ""}]

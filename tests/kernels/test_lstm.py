@@ -12,8 +12,6 @@ import numpy as np
 import pytest
 
 import framebind as fb
-from framebind.delegate.certify.cases.lstm_models import ACTIVATION, CELL, FORMS, Form, X, graph, lstm
-from framebind.delegate.certify.cases.operator_models import CPU_KERNELS, Array, options, values
 from framebind.delegate.claim.claims import claim
 from framebind.delegate.lower.tuning import Tuning
 from framebind.delegate.read.reader import read_model
@@ -21,6 +19,8 @@ from framebind.delegate.run.program import Program
 from framebind.delegate.run.tuner import Make, Tuner
 from framebind.interop.device import Device
 from framebind.interop.record.null import NullDevice
+from framebind.tools.certify.cases.lstm_models import ACTIVATION, CELL, FORMS, Form, X, graph, lstm
+from framebind.tools.certify.cases.operator_models import CPU_KERNELS, Array, options, values
 from support.model_runs import backend_of
 from support.tiny_models import G, Op, T, build
 

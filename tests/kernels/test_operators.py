@@ -8,19 +8,12 @@ import numpy as np
 import pytest
 
 import framebind as fb
-from framebind.delegate.certify.cases.operator_models import (
-    Const,
-    ModelCase,
-    case_model,
-    options,
-    run_model,
-    run_on_cpu,
-)
 from framebind.interop.device import Device
 from framebind.kernels.ops.convolution.blocks import Block, block_candidates, choose_block
 from framebind.kernels.ops.convolution.heuristics import BLOCK_SIZES
 from framebind.kernels.target import Target, TuningChoice
 from framebind.kernels.views import Storage
+from framebind.tools.certify.cases.operator_models import Const, ModelCase, case_model, options, run_model, run_on_cpu
 from support.cases.node_cases import NodeCase, convolution_cases, fully_connected_cases, without_oracle
 from support.cases.operator_runs import run
 from support.graphs import target_of

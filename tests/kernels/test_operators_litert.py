@@ -7,9 +7,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 import framebind as fb
-from framebind.delegate.certify.cases.compiled import Run, all_halves
-from framebind.delegate.certify.cases.operator_cases import CASES
-from framebind.delegate.certify.cases.operator_models import (
+from framebind.delegate.claim.claims import claim
+from framebind.delegate.read.reader import read_model
+from framebind.interop.record.null import NullDevice
+from framebind.kernels.registry import OPERATORS
+from framebind.tools.certify.cases.compiled import Run, all_halves
+from framebind.tools.certify.cases.operator_cases import CASES
+from framebind.tools.certify.cases.operator_models import (
     Array,
     ModelCase,
     options,
@@ -18,10 +22,6 @@ from framebind.delegate.certify.cases.operator_models import (
     runtime_inputs,
     values,
 )
-from framebind.delegate.claim.claims import claim
-from framebind.delegate.read.reader import read_model
-from framebind.interop.record.null import NullDevice
-from framebind.kernels.registry import OPERATORS
 from support.cases.drawn_cases import drawn_case
 from support.models import relative_error
 from support.tiny_models import G, Op, T, build

@@ -13,8 +13,9 @@ from ai_edge_litert import schema_py_generated as schema
 from ai_edge_litert.interpreter import Interpreter as LiteRt
 
 import framebind as fb
-from framebind.delegate.certify.cases.operator_models import options
-from framebind.delegate.certify.cases.quantized_models import (
+from framebind.interop.device import Device
+from framebind.tools.certify.cases.operator_models import options
+from framebind.tools.certify.cases.quantized_models import (
     SHAPE,
     Quantized,
     binary,
@@ -28,7 +29,6 @@ from framebind.delegate.certify.cases.quantized_models import (
     tensor,
     unary,
 )
-from framebind.interop.device import Device
 from support.model_runs import backend_of
 from support.models import Photograph, relative_error
 from support.tiny_models import G, Op, T, build

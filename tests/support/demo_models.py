@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from ai_edge_litert import schema_py_generated as schema
 
-from framebind.demos.vision.posenet import TREE
+from framebind.video.vision.posenet import TREE
 from support import tiny_models
 from support.tiny_models import G, Op, T
 

@@ -7,7 +7,7 @@ import typer
 import framebind as fb
 from framebind.demos.player.options import Options, demo
 from framebind.demos.player.run import main
-from framebind.demos.player.task import Scene, Task, Variant
+from framebind.video.task import Scene, Task, Variant
 
 
 def prepare(scene: Scene) -> Task:

@@ -14,15 +14,15 @@ from ....kernels.codegen.source import KernelSource
 from ...binaries import BinaryStore
 from ...device import Kernel, Resource, StagedTexture, Step, Traits
 from ...errors import BindingError, DeviceError
-from ...gl.objects import is_gl_object
+from ...gl.user_objects import is_gl_object
 from ...record.base_device import BaseDevice
 from ...record.command_list import Record
 from ...record.one_dispatch import prefers_one
-from ...share.gl_partner import GlPartners
 from ..api import own_errors
 from ..build import MATRIX_UNITS, compile_options
 from ..context import ClContext, driver_of
 from ..objects import IMAGE_FORMATS, INPUT_FORMATS, ClBuffer, ClImage, Use
+from ..sharing.gl_partner import GlPartners
 from ..user_objects import as_cl_object
 from .barrier import ClBarrier
 from .command_buffer import CommandBuffers

@@ -15,7 +15,7 @@ from ...record.command_list import BaseCommandList, Record
 from ..api import ask, check, driver
 from ..arrays import CudaArray
 from ..context import CudaContext
-from ..gl_objects import GlArray, GlPicture, MappedObjects
+from ..gl_sharing import GlArray, GlPicture, MappedObjects
 from ..objects import CudaImage, CudaObject
 from .recording import CudaKernel, Recording
 

@@ -14,12 +14,12 @@ from ...binaries import BinaryStore
 from ...device import Kernel, Resource, Step, Traits
 from ...errors import BindingError
 from ...gl.context import GlContext
-from ...gl.objects import is_gl_object
+from ...gl.user_objects import is_gl_object
 from ...record.base_device import BaseDevice
 from ..api import ask, attribute, check, driver, driver_version
 from ..arrays import CudaArray
 from ..context import CudaContext
-from ..gl_objects import GlObjects
+from ..gl_sharing import GlObjects
 from ..objects import IMAGE_FORMATS, CudaImage
 from ..user_objects import as_cuda_object
 from .commands import ALIGNMENT, CudaCommandList

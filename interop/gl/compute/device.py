@@ -19,8 +19,8 @@ from ...record.one_dispatch import prefers_one
 from ..buffer import GlBuffer
 from ..context import GlContext
 from ..khronos import GL
-from ..objects import as_gl_object
 from ..texture import GlTexture
+from ..user_objects import as_gl_object
 from .barrier import GlBarrier
 from .commands import GlCommandList
 from .fence import GlFence

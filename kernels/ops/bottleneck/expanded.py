@@ -22,15 +22,7 @@ from ..convolution.depthwise import Depthwise
 from ..convolution.heuristics import BOTTLENECK_CANDIDATES, UNIT_INVOCATIONS, Size, tile_lengths
 from ..convolution.matrix_conv import WARP, MatrixTile, uses_matrix_units
 from ..convolution.packing import pack_bias, pack_depthwise, pack_fragments
-from ..convolution.separable import (
-    CLAMPS,
-    Pair,
-    Rounding,
-    Separable,
-    epilogue_between,
-    is_one_step,
-    pack_bias_between,
-)
+from ..convolution.separable import CLAMPS, Pair, Rounding, Separable, epilogue_between, is_one_step, pack_bias_between
 from ..window import Window
 
 ACTIVATIONS = {**CLAMPS, ("HARD_SWISH",): (-FLOAT_MAX, FLOAT_MAX)}

@@ -30,13 +30,7 @@ from .computed_conv import ComputedConvolution, parsed_convolution
 from .depthwise import Depthwise
 from .grouped_conv import GroupedConvolution
 from .heuristics import PATCH_MOST_TAPS, ROUND_OUTPUTS
-from .matrix_conv import (
-    matrix_constants,
-    matrix_memory,
-    matrix_tile_candidates,
-    slice_ownership,
-    uses_matrix_units,
-)
+from .matrix_conv import matrix_constants, matrix_memory, matrix_tile_candidates, slice_ownership, uses_matrix_units
 from .matrix_patch import launch_matrix_patches, uses_patches
 from .packing import pack_bias, pack_fragments, pack_weights
 from .patch_conv import launch_patches

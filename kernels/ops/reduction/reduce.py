@@ -11,16 +11,7 @@ from typing import Any
 import numpy as np
 
 from ...operation import Collapsed, Launch, Lowering, Operation, Parsed, TfliteNode, TfliteOp, Unsupported
-from ...tensor import (
-    INT32_BOUNDS,
-    LARGEST_RANK,
-    Bounds,
-    TensorId,
-    TensorInfo,
-    bhwc_axis,
-    merged_runs,
-    slices,
-)
+from ...tensor import INT32_BOUNDS, LARGEST_RANK, Bounds, TensorId, TensorInfo, bhwc_axis, merged_runs, slices
 from ..arguments import axis_of, index_constant, is_index, require_float, require_type
 from ..movement.reshape import launch_reshape
 from ..pointwise.integers import known_bounds, wrapped

@@ -11,8 +11,8 @@ import pytest
 from ai_edge_litert.interpreter import Interpreter as LiteRt
 
 import framebind as fb
-from framebind.demos.apis import APIS
 from framebind.interop.device import Device
+from framebind.video.apis import APIS
 from support.model_runs import backend_of
 from support.models import MODELS, TOLERANCE, Photograph, RealModel, random_inputs, relative_error, sample_bilinear
 

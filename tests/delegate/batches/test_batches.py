@@ -12,19 +12,19 @@ import numpy.typing as npt
 import pytest
 
 import framebind as fb
-from framebind.delegate.certify.cases.operator_models import options
 from framebind.delegate.claim.claims import claim
 from framebind.delegate.compiler import compile_program
 from framebind.delegate.plan.binding import Binding, Frames, TextureMapping
 from framebind.delegate.read.reader import read_model
 from framebind.delegate.run.frames import exchanged, mappings, negotiated
 from framebind.delegate.run.program import Program
-from framebind.demos.apis import APIS, Api
 from framebind.interop.device import Device
 from framebind.interop.record.null import NullDevice, NullResource
 from framebind.interop.record.one_dispatch import why_not_one
 from framebind.kernels.tensor import TensorInfo
 from framebind.kernels.views import Dense, Picture
+from framebind.tools.certify.cases.operator_models import options
+from framebind.video.apis import APIS, Api
 from support.model_runs import backend_of
 from support.tiny_models import G, Op, T, build, chain
 

@@ -8,7 +8,10 @@ import numpy as np
 import pytest
 
 import framebind as fb
-from framebind.delegate.certify.cases.operator_models import (
+from framebind.delegate.claim.claims import claim
+from framebind.delegate.read.reader import read_model
+from framebind.interop.record.null import NullDevice
+from framebind.tools.certify.cases.operator_models import (
     Const,
     ModelCase,
     case_model,
@@ -17,9 +20,6 @@ from framebind.delegate.certify.cases.operator_models import (
     runtime_inputs,
     values,
 )
-from framebind.delegate.claim.claims import claim
-from framebind.delegate.read.reader import read_model
-from framebind.interop.record.null import NullDevice
 
 PAIR, ONE = np.array([1, 2], np.int32), Const(np.array(1.0, np.float32))
 SHRINK = options("StridedSlice", shrinkAxisMask=3)

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from ai_edge_litert.interpreter import Interpreter as LiteRt
 
-from framebind.delegate.certify.cases.operator_models import CPU_KERNELS, options
 from framebind.delegate.claim.subgraphs import parse_operators
 from framebind.delegate.read.reader import read_model
+from framebind.tools.certify.cases.operator_models import CPU_KERNELS, options
 from support.tiny_models import G, Op, T, build
 
 SHAPE = (7, 2, 5, 3)

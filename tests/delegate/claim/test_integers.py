@@ -9,8 +9,6 @@ import numpy.typing as npt
 import pytest
 
 import framebind as fb
-from framebind.delegate.certify.cases.compiled import program_on_null
-from framebind.delegate.certify.cases.operator_models import options, run_model, run_on_cpu, values
 from framebind.delegate.claim.claims import Claims, claim
 from framebind.delegate.read.reader import read_model
 from framebind.interop.device import Device
@@ -18,6 +16,8 @@ from framebind.interop.record.null import NullDevice
 from framebind.interop.record.one_dispatch import merge
 from framebind.kernels.codegen.glsl import GLSL
 from framebind.kernels.codegen.render import render_program
+from framebind.tools.certify.cases.compiled import program_on_null
+from framebind.tools.certify.cases.operator_models import options, run_model, run_on_cpu, values
 from support.model_runs import backend_of
 from support.tiny_models import G, Op, T, build
 

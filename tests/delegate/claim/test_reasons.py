@@ -8,11 +8,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from framebind.delegate.certify.cases.operator_models import options
-from framebind.delegate.certify.tflite_writer import G, Op, T, build
 from framebind.delegate.claim.claims import claim
 from framebind.delegate.read.reader import read_model
 from framebind.interop.record.null import NullDevice
+from framebind.tools.certify.cases.operator_models import options
+from framebind.tools.certify.tflite_writer import G, Op, T, build
 
 SHAPE = (1, 2, 3, 4)
 

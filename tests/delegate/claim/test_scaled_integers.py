@@ -12,8 +12,12 @@ import numpy.typing as npt
 import pytest
 
 import framebind as fb
-from framebind.delegate.certify.cases.operator_cases import CASES
-from framebind.delegate.certify.cases.operator_models import (
+from framebind.delegate.claim.claims import claim
+from framebind.delegate.read.reader import read_model
+from framebind.interop.record.null import NullDevice
+from framebind.kernels.tensor import INDEX_DTYPES
+from framebind.tools.certify.cases.operator_cases import CASES
+from framebind.tools.certify.cases.operator_models import (
     CPU_KERNELS,
     Const,
     ModelCase,
@@ -23,10 +27,6 @@ from framebind.delegate.certify.cases.operator_models import (
     run_model,
     runtime_inputs,
 )
-from framebind.delegate.claim.claims import claim
-from framebind.delegate.read.reader import read_model
-from framebind.interop.record.null import NullDevice
-from framebind.kernels.tensor import INDEX_DTYPES
 from support.tiny_models import G, Op, T, build, pack, unpack
 
 INT32, INT64 = 2, 4

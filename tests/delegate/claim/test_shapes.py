@@ -15,8 +15,10 @@ import pytest
 from ai_edge_litert.interpreter import Interpreter as LiteRt
 
 import framebind as fb
-from framebind.delegate.certify.cases.operator_cases import CASES
-from framebind.delegate.certify.cases.operator_models import (
+from framebind.delegate.claim.subgraphs import parse_operators
+from framebind.delegate.read.reader import read_model
+from framebind.tools.certify.cases.operator_cases import CASES
+from framebind.tools.certify.cases.operator_models import (
     CPU_KERNELS,
     Const,
     ModelCase,
@@ -24,8 +26,6 @@ from framebind.delegate.certify.cases.operator_models import (
     options,
     output_shapes,
 )
-from framebind.delegate.claim.subgraphs import parse_operators
-from framebind.delegate.read.reader import read_model
 from support.tiny_models import CPU_ONLY, G, Op, T, build, chain
 
 Backend = Literal["null", "opengl"]

@@ -11,8 +11,12 @@ import numpy.typing as npt
 import pytest
 
 import framebind as fb
-from framebind.delegate.certify.cases.operator_cases import CASES
-from framebind.delegate.certify.cases.operator_models import (
+from framebind.delegate.claim.claims import claim
+from framebind.delegate.read.model import RawOperator
+from framebind.delegate.read.reader import read_model
+from framebind.interop.record.null import NullDevice
+from framebind.tools.certify.cases.operator_cases import CASES
+from framebind.tools.certify.cases.operator_models import (
     CPU_KERNELS,
     Const,
     ModelCase,
@@ -22,11 +26,7 @@ from framebind.delegate.certify.cases.operator_models import (
     run_model,
     runtime_inputs,
 )
-from framebind.delegate.certify.cases.quantized_models import Quantized, cases, random_inputs
-from framebind.delegate.claim.claims import claim
-from framebind.delegate.read.model import RawOperator
-from framebind.delegate.read.reader import read_model
-from framebind.interop.record.null import NullDevice
+from framebind.tools.certify.cases.quantized_models import Quantized, cases, random_inputs
 from support.tiny_models import CPU_ONLY, G, Op, T, build, pack, unpack
 
 Arrays = list[npt.NDArray[Any]]

@@ -15,10 +15,10 @@ from ai_edge_litert import schema_py_generated as schema
 from ai_edge_litert.interpreter import Interpreter as LiteRt
 
 import framebind as fb
-from framebind.delegate.certify.cases.operator_models import CPU_KERNELS
 from framebind.delegate.claim.variables import find_variables
 from framebind.delegate.read.reader import read_model
 from framebind.interop.device import Device
+from framebind.tools.certify.cases.operator_models import CPU_KERNELS
 from support.model_runs import backend_of
 from support.tiny_models import CPU_ONLY, G, Op, T, build
 

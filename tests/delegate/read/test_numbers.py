@@ -9,12 +9,12 @@ import pytest
 from ai_edge_litert import schema_py_generated as schema
 
 import framebind as fb
-from framebind.delegate.certify.cases.operator_models import CPU_KERNELS, options
 from framebind.delegate.read.reader import read_model
 from framebind.interop.device import Device
 from framebind.kernels.codegen.macro import literal
 from framebind.kernels.operation import Unsupported
 from framebind.kernels.ops.arguments import ACTIVATIONS, activation_epilogue, member
+from framebind.tools.certify.cases.operator_models import CPU_KERNELS, options
 from support.tiny_models import G, Op, T, build
 
 INFINITY = float("inf")

@@ -13,9 +13,9 @@ from ai_edge_litert import schema_py_generated as schema
 from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
 import framebind as fb
-from framebind.delegate.certify.cases.operator_models import options
 from framebind.delegate.read.reader import read_model
 from framebind.kernels.tensor import Quantization
+from framebind.tools.certify.cases.operator_models import options
 from support.tiny_models import G, Op, T, build, chain, pack, unpack
 
 MODELS = (

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 import framebind as fb
-from framebind.delegate.certify.cases.operator_models import options
 from framebind.delegate.run.arrays import array_view
 from framebind.interop.arrays import array_layout
 from framebind.interop.device import Device
 from framebind.kernels.tensor import TensorInfo
 from framebind.kernels.views import Dense, Sliced, Strided
+from framebind.tools.certify.cases.operator_models import options
 from support.tiny_models import G, Op, T, build, chain
 
 SHAPE = (1, 4, 6, 3)

@@ -9,8 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from framebind.delegate.certify.cases.compiled import compile_run, program_on_null
-from framebind.delegate.certify.cases.cover import all_runs, kept_cover
 from framebind.interop.cuda import nvrtc
 from framebind.interop.errors import DeviceError
 from framebind.interop.record.null import NullDevice
@@ -21,6 +19,8 @@ from framebind.kernels.codegen.source import Argument, KernelSource
 from framebind.kernels.codegen.texts import kernel_files, tile_function
 from framebind.kernels.tensor import Shape
 from framebind.kernels.views import Sliced, Storage, Strided
+from framebind.tools.certify.cases.compiled import compile_run, program_on_null
+from framebind.tools.certify.cases.cover import all_runs, kept_cover
 from support.environment import absent
 from support.pictures.planes import channels_first, packed, plane_view, sampled_step, video
 

@@ -10,8 +10,8 @@ import pytest
 
 import framebind as fb
 from framebind.interop.discovery.devices import _open_in
-from framebind.interop.frames.capture.pixel_layouts import Layout
-from framebind.interop.frames.capture.upload import UploadRing
+from framebind.interop.frames.read.pixel_layouts import Layout
+from framebind.interop.frames.read.upload import UploadRing
 from framebind.interop.gl.compute.device import GlDevice
 from framebind.interop.gl.compute.one_dispatch import GlProgram
 from framebind.interop.record.one_dispatch import merge

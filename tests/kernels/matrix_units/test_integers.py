@@ -7,7 +7,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from framebind.delegate.certify.cases.quantized_models import bottleneck
 from framebind.delegate.claim.claims import claim
 from framebind.delegate.compiler import CompiledProgram, compile_program
 from framebind.delegate.read.reader import read_model
@@ -23,6 +22,7 @@ from framebind.kernels.ops.pointwise.elementwise import Elementwise
 from framebind.kernels.ops.window import Window
 from framebind.kernels.tensor import TensorInfo
 from framebind.kernels.views import Storage
+from framebind.tools.certify.cases.quantized_models import bottleneck
 
 LARGER = (1, 8, 8, 5)
 APART = tuple(each for each in PASSES if each.run not in (fuse_separable, fuse_expanded))

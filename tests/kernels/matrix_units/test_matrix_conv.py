@@ -8,7 +8,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from framebind.delegate.certify.cases.operator_models import values
 from framebind.delegate.lower.launches import Lowered
 from framebind.delegate.lower.lowering import lower
 from framebind.delegate.lower.precision import choose_storage
@@ -28,6 +27,7 @@ from framebind.kernels.ops.window import VALID, Window
 from framebind.kernels.target import Target
 from framebind.kernels.tensor import TensorInfo
 from framebind.kernels.views import Resize, Storage
+from framebind.tools.certify.cases.operator_models import values
 from support.cases.node_cases import NodeCase, convolution_cases
 from support.cases.operator_runs import run
 from support.cases.references import convolve

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from framebind.delegate.certify.cases.compiled import Run
-from framebind.delegate.certify.cases.cover import all_runs, first_runs, kept_cover
+from framebind.tools.certify.cases.compiled import Run
+from framebind.tools.certify.cases.cover import all_runs, first_runs, kept_cover
 from support.environment import CL_DEVICES, CUDA_DEVICES, GL_DEVICES
 from support.tiers import Tier
 

@@ -7,9 +7,9 @@ from collections.abc import Callable
 import numpy as np
 from hypothesis import strategies as st
 
-from framebind.delegate.certify.cases.operator_cases import BINARY, CASES, COMPARISONS, POSITIVE, UNARY
-from framebind.delegate.certify.cases.operator_models import Const, ModelCase, ints, options, values
 from framebind.kernels.registry import OPERATORS
+from framebind.tools.certify.cases.operator_cases import BINARY, CASES, COMPARISONS, POSITIVE, UNARY
+from framebind.tools.certify.cases.operator_models import Const, ModelCase, ints, options, values
 
 Shape = tuple[int, ...]
 Draw = st.DrawFn

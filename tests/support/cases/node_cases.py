@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from framebind.delegate.certify.cases.operator_models import Array, values
 from framebind.kernels.operation import FusedOp, Operation
 from framebind.kernels.ops.convolution.conv import Convolution
 from framebind.kernels.ops.convolution.depthwise import Depthwise
@@ -18,6 +17,7 @@ from framebind.kernels.ops.convolution.transpose_conv import TransposeConvolutio
 from framebind.kernels.ops.pointwise.elementwise import Elementwise
 from framebind.kernels.ops.reduction.instance_norm import InstanceNorm
 from framebind.kernels.ops.window import SAME, VALID, Window
+from framebind.tools.certify.cases.operator_models import Array, values
 from support.cases.references import convolve, depthwise, instance_norm, transpose_convolve
 
 

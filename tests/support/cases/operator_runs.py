@@ -7,8 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from framebind.delegate.certify.cases.compiled import all_halves
-from framebind.delegate.certify.cases.operator_models import Array
 from framebind.delegate.compiler import compile_program
 from framebind.delegate.lower.precision import choose_storage
 from framebind.delegate.plan.binding import Binding
@@ -20,6 +18,8 @@ from framebind.kernels.ops.pointwise.elementwise import Elementwise
 from framebind.kernels.target import Target
 from framebind.kernels.tensor import TensorInfo
 from framebind.kernels.views import Dense, Storage
+from framebind.tools.certify.cases.compiled import all_halves
+from framebind.tools.certify.cases.operator_models import Array
 from support.cases.node_cases import NodeCase
 
 

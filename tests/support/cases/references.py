@@ -7,12 +7,12 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-from framebind.delegate.certify.cases.operator_models import Array
 from framebind.kernels.ops.convolution.conv import Convolution
 from framebind.kernels.ops.convolution.depthwise import Depthwise
 from framebind.kernels.ops.convolution.transpose_conv import TransposeConvolution
 from framebind.kernels.ops.window import VALID, Window
 from framebind.kernels.views import Resize
+from framebind.tools.certify.cases.operator_models import Array
 
 
 def padded_axis(size: int, kernel: int, stride: int, dilation: int, scheme: int) -> tuple[int, int, int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from framebind.demos.processing.outputs import UNFINISHED
+from framebind.video.results.outputs import UNFINISHED
 
 
 def wait_for_work(output: Path) -> tuple[int, Path]:

@@ -1,1 +1,0 @@
-"""The demos' arithmetic: boxes, regions, filters, labels and masks."""

@@ -1,1 +1,0 @@
-"""Frames on their way in: cameras and files, decoded, handed over and uploaded as GL textures."""

@@ -1,0 +1,1 @@
+"""Videos decoded by PyAV or NVDEC: packets, times, colours and planes of frames."""

@@ -1,0 +1,356 @@
+"""Decoding of a video file or a stream to planes, by PyAV: times kept, damage skipped and counted, sizes bounded."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ...errors import SourceError
+from .accelerated import accelerated
+from .containers import LIVE_OPEN_SECONDS, OPEN_SECONDS, READ_SECONDS, open_container, video_stream
+from .frame_times import FrameTimes, end_of_packets
+from .planar import BGR, PlanarFormat, nearest_format, planar_format
+from .pyav import load_av
+from .reused_decoder import KeptDecoder, PacketDecoder
+from .seeking import packets_from
+from .streams import StreamOptions, masked_address
+from .tags import read_tags
+
+_ANALYZED = 200_000
+"""Microseconds of a live stream that FFmpeg may read before its first frame: by itself it takes five seconds. What it
+looks for, sizes and rates, frames tell as well."""
+_FRUITLESS_SECONDS = 60.0
+"""Seconds of packets of a live stream without a frame, until it is given up: key frames may be far apart."""
+MISSING = 0.02
+"""Share of its duration that a video may lack: containers count roughly."""
+_KEPT_ARRIVALS = 64
+"""Packets whose time of arrival is kept: more than any decoder holds back."""
+Plane = npt.NDArray[np.uint8]
+
+
+@dataclass(frozen=True)
+class DecodedFrame:
+    """A frame in CPU memory that belongs to the decoder: valid until the next one is asked for."""
+
+    planes: tuple[Plane, ...]
+    """Bytes of each plane without padding: (rows, bytes of a row); one plane (height, 3 width) of BGR pixels."""
+    time: float
+    """Seconds since the first frame of the stream's clock."""
+
+
+class VideoDecoder:
+    """A video's first video stream, decoded to frames of one size and format.
+
+    Frames that change their size or format in the middle are converted to the first's by swscale.
+
+    Attributes
+    ----------
+    name : str
+        The file or address, in words.
+    format : PlanarFormat or None
+        Layout of the planes; None if frames are BGR.
+    size : (int, int)
+        Width and height of a frame as it is stored, in pixels.
+    turn : int
+        Degrees clockwise by which frames are to be turned to be shown: 0, 90, 180 or 270.
+    tags : VideoTags
+        The shape of its pixels when it is upright, and the light that its colours stand for.
+    fps : float or None
+        Average frames per second.
+    length : int or None
+        Number of frames, as the file says or as its duration lets expect.
+    seconds : float or None
+        Duration.
+    damaged : int
+        Packets so far that could not be decoded.
+    is_segmented : bool
+        Whether packets come in bursts, a piece of some seconds at a time (HLS, DASH).
+    codec : str
+        FFmpeg's name of the codec's decoder.
+    is_on_gpu : bool
+        Whether frames are in CUDA's memory, as an accelerator decoded them.
+    """
+
+    def __init__(
+        self,
+        source: str | Path,
+        *,
+        start: float = 0.0,
+        end: float | None = None,
+        stream: StreamOptions | None = None,
+        live: bool = False,
+        like: VideoDecoder | None = None,
+        accelerator: Any = None,
+        kept: KeptDecoder | None = None,
+        one_thread: bool = False,
+    ) -> None:
+        """Open a file's path or an address.
+
+        ``start`` and ``end``: seconds of the first frame, and of the first one that is left out. ``stream`` says which
+        addresses are allowed. Of a ``live`` one no frame is kept back to decode several at once, and what comes before
+        the first key frame is left out. Frames come in the size and format of ``like``. ``accelerator``
+        (av.codec.hwaccel.HWAccel) decodes in place of the CPU. The decoder of a file is taken from ``kept`` if it fits,
+        and kept there when the file is closed. ``one_thread`` decodes alone, if the CPU decodes. Raises SourceError.
+        """
+        self.name = f"{'stream' if live else 'video'} '{masked_address(source)}'"
+        self._source, self._start, self._end, self._live = source, start, end, live
+        self._limits = (LIVE_OPEN_SECONDS, (stream or StreamOptions()).stall) if live else (OPEN_SECONDS, READ_SECONDS)
+        self.damaged = 0
+        self._due, self._last_sent, self._last_out = 0, -1, -1
+        """The packets that have given neither a frame nor an error, and the latest time of a packet and of a frame."""
+        self._is_threaded = accelerator is None and kept is None and not live and not one_thread
+        """Several frames are decoded at once."""
+        self._arrivals: dict[int, float] = {}
+        self._arrived = 0.0
+        self._container = open_container(
+            source, self.name, accelerator, stream=stream, limits=self._limits, analyzed=_ANALYZED if live else None
+        )
+        self.is_segmented = self._container.format.name in ("hls", "dash")
+        try:
+            self._stream: Any = video_stream(self._container, self.name)
+            context = self._codec_context(accelerator, one_thread=one_thread)
+            self.codec: str = context.name
+            self._packets: Any = PacketDecoder(context, None if live else kept)
+            del context  # or the traceback of an error would hold it
+            self._times = FrameTimes(self._container, self._stream)
+            self._began = float(self._stream.start_time * self._stream.time_base) if self._stream.start_time else 0.0
+            self._pending = self._decode()
+            self._first: Any = next(self._pending, None)
+            if self._first is None:
+                raise SourceError(self._why_nothing())
+        except BaseException:
+            self._container.close()
+            self._pending, self._stream, self._packets = _nothing(), None, None
+            raise
+        self._describe(self._first)
+        if like is not None:
+            self.format, self._target, self.size, self.turn = like.format, like._target, like.size, like.turn
+
+    def _codec_context(self, accelerator: Any, *, one_thread: bool) -> Any:
+        """The decoder, with as many threads as FFmpeg takes if the CPU decodes."""
+        context = self._stream.codec_context
+        if accelerator is not None:
+            return accelerated(context, accelerator, live=self._live)
+        self._stream.thread_type = "AUTO" if self._is_threaded else "SLICE"
+        if one_thread:
+            context.thread_count = 1
+        return context
+
+    def _why_nothing(self) -> str:
+        """The message for a file without a frame between ``start`` and ``end``."""
+        start, end, length = self._start, self._end, self._container.duration
+        part = f" from second {start:g}" + (f" to {end:g}" if end is not None else "") if start or end else ""
+        ask = f"it has {length / 1e6:.1f} seconds" if length and start else "is the file complete?"
+        return f"{self.name} has no frame{part} that can be decoded: {ask}"
+
+    def _describe(self, first: Any) -> None:
+        self.size = (first.width, first.height)
+        self.format: PlanarFormat | None = planar_format(first)
+        self.is_on_gpu: bool = first.format.name == "cuda"
+        self._target: str = first.format.name if self.format or self.is_on_gpu else nearest_format(first.format)
+        if self.format is None and self._target != BGR and not self.is_on_gpu:
+            self.format = planar_format(self._converted(first))
+            self._target = self._target if self.format else BGR  # of a matrix that swscale alone knows
+        self.turn = round(-first.rotation / 90) % 4 * 90
+        self.tags = read_tags(self._stream, self._packets.context, self.turn if self.format else 0)
+        rate: Fraction | None = self._stream.average_rate or self._stream.guessed_rate
+        self.fps = float(rate) if rate else None
+        duration = self._stream.duration and float(self._stream.duration * self._stream.time_base)
+        self._is_duration_of_all = duration is None
+        if duration is None and self._container.duration:
+            duration = self._container.duration / 1e6
+        self.seconds: float | None = duration
+        self.length = self._stream.frames or (round(duration * self.fps) if duration and self.fps else None)
+
+    def frames(self) -> Iterator[DecodedFrame]:
+        """Frames from ``start`` to ``end`` in the order of their times. May be iterated once, as ``native_frames``."""
+        for frame in self.native_frames():
+            yield self.decoded(frame)
+
+    def native_frames(self) -> Iterator[Any]:
+        """The same frames as PyAV decoded them (av.VideoFrame), of whatever size and format each has."""
+        if self._first is not None:
+            yield self._take_first()  # no variable keeps it: surfaces must be gone before their CUDA context is
+        yield from self._pending
+
+    def _take_first(self) -> Any:
+        first, self._first = self._first, None
+        return first
+
+    def close(self) -> None:
+        """Close the file or stream. May be called more than once.
+
+        The decoder goes with it, or is kept: NVDEC's must be gone before its CUDA context is. Frames that were given
+        out stay.
+        """
+        self._first = None
+        self._pending.close()
+        self._container.close()
+        if self._packets is not None:
+            self._packets.close(is_damaged=self.damaged > 0)
+        self._pending, self._stream, self._packets = _nothing(), None, None
+
+    def _packets_from_start(self) -> Iterator[Any]:
+        """The packets from which the frames from ``start`` on can be decoded; a file may be opened again for them."""
+        packets = None
+        if self._start > 0:
+            packets = packets_from(self._container, self._stream, self._began, self._start)
+            if packets is None:
+                self._container.close()
+                self._container = open_container(self._source, self.name, limits=self._limits)
+                self._stream = video_stream(self._container, self.name)
+        return packets or self._container.demux(self._stream)
+
+    def _decode(self) -> Generator[Any]:
+        """Decoded frames between ``start`` and ``end``; packets that cannot be decoded are counted."""
+        av = load_av()
+        packets = self._packets_from_start()
+        waits_for_key, last = self._live, time.perf_counter()
+        while True:
+            frames, damaged = [], False
+            try:
+                packet = next(packets)
+                self._note_arrival(packet)
+                waits_for_key = waits_for_key and not packet.is_keyframe
+                if not waits_for_key:
+                    damaged = packet.is_corrupt
+                    self._sent(packet)
+                    frames = self._packets.decode(packet)
+            except (StopIteration, av.error.EOFError):
+                break
+            except IndexError as error:  # PyAV's, of a damaged file
+                raise SourceError(
+                    f"{self.name} cannot be read on: another stream begins in the middle of it"
+                ) from error
+            except av.error.FFmpegError as error:
+                if not isinstance(error, av.error.InvalidDataError):
+                    raise SourceError(f"{self.name} cannot be read on: {self._why(error)}") from None
+                self._times.lost_last()
+                self._due -= 1
+                damaged = True
+            self._due -= len(frames)
+            self.damaged += damaged or any(frame.is_corrupt for frame in frames)
+            if frames:
+                last = self._arrived
+            elif self._live and self._arrived - last > _FRUITLESS_SECONDS:
+                missing = "key frame" if waits_for_key else "frame that can be decoded"
+                raise SourceError(f"{self.name} has no {missing} in {_FRUITLESS_SECONDS:g} seconds")
+            # In a try block, as close() of Python 3.12.3 leaves all variables of a generator that waits outside of one
+            # (CPython's issue 118272): the decoder would outlive its CUDA context.
+            try:
+                for frame in frames:
+                    self._last_out = max(self._last_out, frame.pts or 0)
+                    if not self._live:
+                        self._times.set(frame)
+                    seconds = self.time_of(frame)
+                    if self._end is not None and seconds >= self._end:
+                        return
+                    if seconds >= self._start:
+                        yield frame
+            finally:
+                frames.clear()
+        yield from self._rest()
+
+    def _sent(self, packet: Any) -> None:
+        """Note that the decoder gets a packet. One without bytes is the end; one to discard, which only others need,
+        gives no frame.
+        """
+        self._times.sent(packet)
+        if packet.size and not packet.is_discard:
+            self._due += 1
+            self._last_sent = max(self._last_sent, packet.pts or 0)
+
+    def _rest(self) -> Iterator[Any]:
+        """The last frames, if the decoder has left them out: at the end of a file, with several threads, it stops
+        without an error at the first packet that is damaged (FFmpeg 7 and 8).
+        """
+        if not self._is_threaded or self._due <= 0 or self._last_sent <= self._last_out:
+            return
+        start = max(self._start, float(self._last_out * self._stream.time_base) - self._began)
+        is_damaged = True
+        with (
+            contextlib.suppress(SourceError),
+            VideoDecoder(self._source, start=start, end=self._end, one_thread=True) as decoder,
+        ):
+            for frame in decoder.native_frames():
+                if frame.pts > self._last_out:
+                    self._due -= 1
+                    yield frame
+            is_damaged = decoder.damaged > 0  # some packets of a whole file give no frame
+        self.damaged += self._due if is_damaged else 0
+
+    def _note_arrival(self, packet: Any) -> None:
+        """Keep when a packet came until its frame comes out of the decoder, which may keep it for a while."""
+        self._arrived = time.perf_counter()
+        if packet.pts is not None:
+            self._arrivals[packet.pts] = self._arrived
+            if len(self._arrivals) > _KEPT_ARRIVALS:
+                del self._arrivals[next(iter(self._arrivals))]
+
+    def _why(self, error: Any) -> str:
+        if isinstance(error, load_av().error.ExitError):  # of the time limit
+            return f"no packet came for {self._limits[1]:g} seconds"
+        return str(error.strerror)
+
+    def arrival_of(self, frame: Any) -> float:
+        """Time at which a frame's packet came, by time.perf_counter. To be asked once."""
+        return self._arrivals.pop(frame.pts, self._arrived)
+
+    def time_of(self, frame: Any) -> float:
+        """Seconds of a frame since the first one of the stream's clock."""
+        return float(frame.time) - self._began if frame.time is not None else 0.0
+
+    def is_whole(self, time: float) -> bool:
+        """Whether the file goes on to its end, though its video ends at ``time`` seconds: its sound may be longer."""
+        if self.damaged or not self._is_duration_of_all or self.seconds is None:
+            return False
+        with open_container(self._source, self.name, limits=self._limits) as container:
+            return end_of_packets(container, time + self._began) >= self.seconds * (1 - MISSING)
+
+    def _converted(self, frame: Any) -> Any:
+        """A frame in the format and size of the first one, by swscale. Raises SourceError."""
+        try:
+            return frame.reformat(width=self.size[0], height=self.size[1], format=self._target)
+        except (load_av().error.FFmpegError, ValueError) as error:
+            raise SourceError(
+                f"{self.name} has frames of {frame.format.name} with the colour matrix {int(frame.colorspace)} "
+                "(ITU-T H.273), which FFmpeg does not convert: encode it again with BT.709"
+            ) from error
+
+    def alike(self, frame: Any) -> Any:
+        """A frame with the size and format of the first one, converted by swscale if it has others."""
+        if (frame.width, frame.height) != self.size or frame.format.name != self._target:
+            return self._converted(frame)
+        return frame
+
+    def decoded(self, frame: Any) -> DecodedFrame:
+        """The planes of a native frame in CPU memory, in the format of the first one."""
+        seconds, frame = self.time_of(frame), self.alike(frame)
+        rows = self.format.rows if self.format else [(self.size[1], 3 * self.size[0])]
+        planes = tuple(
+            np.frombuffer(plane, np.uint8).reshape(-1, plane.line_size)[:count, :nbytes]
+            for plane, (count, nbytes) in zip(frame.planes, rows, strict=False)
+        )
+        return DecodedFrame(planes, seconds)
+
+    def __enter__(self) -> VideoDecoder:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _nothing() -> Generator[Any]:
+    """No frames."""
+    yield from ()

@@ -1,0 +1,1 @@
+"""Cameras, files and streams read frame by frame, as GL textures or as planes."""

@@ -1,0 +1,111 @@
+"""The reader of video files by PyAV: planes of Y, U and V go to upload memory as they are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from ...cuda.context import CudaContext
+from ...errors import SourceError
+from ...yuv import YuvPicture
+from ..decode.decoder import MISSING, VideoDecoder
+from ..decode.nvdec import NvdecPictures, open_nvdec
+from ..decode.streams import StreamOptions
+from .decoded_reader import DecodedReader, decoder_layout
+from .pictures import bindable
+
+
+class AvReader(DecodedReader):
+    """A video file whose frames wait to be read. Implements FrameReader.
+
+    With ``context`` NVDEC decodes it to the memory of that context's GPU: ``pictures`` and ``read_picture`` give frames
+    then, and ``read`` does not. ``is_named``: NVDEC was asked for by name. Raises SourceError.
+    """
+
+    live, captured, retry, status = False, None, None, ""
+    time: float | None = None
+
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        start: float = 0.0,
+        end: float | None = None,
+        context: CudaContext | None = None,
+        is_named: bool = False,
+        stream: StreamOptions | None = None,
+    ) -> None:
+        self._path, self._start, self._end, self._stream = path, start, end, stream
+        super().__init__(context, is_named=is_named)
+        self._on_gpu: NvdecPictures | None = None
+        self._open()
+        self.name = self._decoder.name
+        self.fps, self.length = self._decoder.fps, self._decoder.length
+        seconds = self._decoder.seconds
+        if (start or end is not None) and self.fps and seconds is not None:
+            self.length = max(round((min(end or seconds, seconds) - start) * self.fps), 1)
+        self.turn = self._decoder.turn if self._decoder.format else 0
+        self.size, self.layout = decoder_layout(self._decoder)
+
+    def _open(self) -> None:
+        if self.context is None:
+            self._decoder = VideoDecoder(self._path, start=self._start, end=self._end, stream=self._stream)
+        else:
+            self._decoder = open_nvdec(self._path, self.context, start=self._start, end=self._end, stream=self._stream)
+        self._frames, self._number = self._decoder.native_frames(), 0
+
+    @property
+    def damaged(self) -> int:
+        """Packets so far that could not be decoded."""
+        return self._decoder.damaged
+
+    def pictures(self) -> Iterator[YuvPicture]:
+        """The frames as they were decoded, not turned; ``time`` is that of the last one. Raises SourceError."""
+        decoder = self._decoder
+        if self.context is not None:
+            found = self._on_gpu = NvdecPictures(decoder, self.context)
+        else:
+            found = (
+                (YuvPicture.from_frame(bindable(frame, decoder)), decoder.time_of(frame)) for frame in self._frames
+            )
+        for picture, self.time in found:
+            self._number += 1
+            yield picture
+        self._check_all_were_there()
+
+    def skip(self, view: object) -> bool:
+        """Decode the next frame, and leave ``view`` as it is. Returns False at the end."""
+        return self._next() is not None
+
+    def _next(self) -> Any:
+        """The next frame (av.VideoFrame); None at the end."""
+        frame = next(self._frames, None)
+        if frame is None:
+            self._check_all_were_there()
+        else:
+            self.time = self._decoder.time_of(frame)
+            self._number += 1
+        return frame
+
+    def _check_all_were_there(self) -> None:
+        seconds, per_frame, time = self._decoder.seconds, 1 / (self.fps or 25), self.time or 0.0
+        if seconds is not None and self._end is not None:
+            seconds = min(seconds, self._end)
+        is_short = seconds is not None and time + 3 * per_frame < seconds * (1 - MISSING)
+        if is_short and not self._decoder.is_whole(time):
+            raise SourceError(
+                f"{self.name} is damaged: {self._number} frames could be decoded, and these were shown; they end "
+                f"after {time:.1f} of {seconds:.1f} seconds. Get the file again, or repair it with "
+                "'ffmpeg -i FILE -c copy REPAIRED'"
+            )
+
+    def reopen(self) -> bool:
+        self.close()
+        self._open()
+        return True
+
+    def close(self) -> None:
+        if self._on_gpu is not None:
+            self._on_gpu.close()  # models must not read what the decoder frees
+        self._decoder.close()

@@ -1,0 +1,1 @@
+"""Frames read back from textures and written to videos and pictures."""

@@ -1,0 +1,213 @@
+"""A video file: encoded by PyAV with the sound of its source, read again when done, and only then put in its place."""
+
+from __future__ import annotations
+
+import shutil
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...errors import SourceError
+from ..decode.containers import PACKETS_ONLY
+from ..decode.planar import FrameColours
+from ..decode.pyav import load_av
+from ..decode.tags import VideoTags, write_tags
+from ..read.readers import Frame
+from .copied_streams import CopiedStreams
+from .replacement import Replacement
+
+CODECS = {
+    "h264": ("libx264", {"crf": "20", "preset": "veryfast"}), "hevc": ("libx265", {"crf": "24", "preset": "veryfast"}),
+    "av1": ("libsvtav1", {"crf": "32", "preset": "9"}), "vp9": ("libvpx-vp9", {"crf": "32", "b": "0", "row-mt": "1"}),
+    "prores": ("prores_ks", {"profile": "3"}), "gif": ("gif", {}),
+    "h264_nvenc": ("h264_nvenc", {"cq": "23", "preset": "p4"}),
+    "hevc_nvenc": ("hevc_nvenc", {"cq": "26", "preset": "p4"}),
+    "av1_nvenc": ("av1_nvenc", {"cq": "30", "preset": "p4"}),
+}  # fmt: skip
+"""Encoders and their options, by the name of their format. Quality is each encoder's usual "visually near"."""
+_NVENC = "_nvenc"
+"""The end of the names of encoders on NVIDIA's GPUs."""
+BY_SUFFIX = {".mp4": "h264", ".mov": "h264", ".mkv": "h264", ".webm": "vp9", ".gif": "gif"}
+_PIXELS = {"prores": "yuv422p10le", "gif": "rgb8"}
+_TICKS = 90_000
+"""Ticks per second of the times of frames: what MPEG counts in, so that every usual rate is whole."""
+_GIF_TICKS = 100
+_LARGEST = 1e9
+"""Seconds that a damaged file may claim and no video has: 30 years."""
+_LEAST_RATE = Fraction(1, 1001)
+_WITHOUT_QUALITY = ("prores", "gif")
+_HD_HEIGHT = 720
+_UNTIMED = 2
+"""Videos of so few frames get any times of decoding from x265: it computes them when the third frame comes."""
+_QUIET = {"libx265": {"x265-params": "log-level=none"}}
+
+
+class AvFile:
+    """A video of ``size`` (width, height), whose format the path's suffix or ``codec`` names.
+
+    With ``sound_of`` it gets that video's sound, subtitles and metadata, unchanged, from the first second of
+    ``sound_part`` to the second. Raises SourceError if it cannot be written.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        size: tuple[int, int],
+        fps: float,
+        *,
+        codec: str | None = None,
+        quality: int | None = None,
+        sound_of: Path | None = None,
+        sound_part: tuple[float, float | None] = (0.0, None),
+        colours: FrameColours | None = None,
+        tags: VideoTags | None = None,
+    ) -> None:
+        """``colours`` are those of the video; by default limited BT.709 from 720 rows on, else BT.601."""
+        av = load_av()
+        self._colours = colours or FrameColours("bt709" if size[1] >= _HD_HEIGHT else "bt601", "limited")
+        self._tags = tags or VideoTags()
+        self._replacement, self._size, self._fps = Replacement(path, "video"), size, fps
+        self._frames, self._finished = 0, False
+        self._last_time, self._last_tick, self._has_failed = float("-inf"), -(1 << 62), False
+        self._converter = av.video.reformatter.VideoReformatter()
+        name = codec or BY_SUFFIX.get(path.suffix.lower(), "")
+        if name not in CODECS:
+            self._replacement.discard()
+            raise self._replacement.error(f"there is no codec '{name}': take one of {', '.join(CODECS)}")
+        try:
+            self._container = av.open(str(self._replacement.unfinished), "w")
+            self._stream = self._add_stream(name, quality)
+            self._sound = CopiedStreams(self._container, sound_of, *sound_part) if sound_of else None
+        except SourceError as error:
+            self._replacement.discard()
+            raise self._replacement.error(str(error)) from error
+        except (av.error.FFmpegError, ValueError) as error:
+            self._replacement.discard()
+            raise self._replacement.error(f"{error}; a file that ends in .mkv takes every codec") from error
+
+    def _add_stream(self, name: str, quality: int | None) -> Any:
+        encoder, options = CODECS[name]
+        options = {**options, **_QUIET.get(encoder, {})}
+        if quality is not None:
+            if name in _WITHOUT_QUALITY:
+                raise SourceError(f"{name} has no quality to choose: leave it out")
+            options["cq" if name.endswith(_NVENC) else "crf"] = str(quality)
+        rate = max(Fraction(self._fps).limit_denominator(1001), _LEAST_RATE)
+        stream = self._container.add_stream(encoder, rate=rate, options=options)
+        # Chroma of 4:2:0 has half the size: an odd side gets one more row or column.
+        stream.width, stream.height = (side + side % 2 for side in self._size)
+        stream.pix_fmt = _PIXELS.get(name, "yuv420p")
+        self._ticks = _GIF_TICKS if name == "gif" else _TICKS
+        stream.codec_context.time_base = Fraction(1, self._ticks)
+        if name.startswith("hevc") and self._container.format.name in ("mp4", "mov"):
+            stream.codec_context.codec_tag = "hvc1"  # Apple's players take no other one
+        if name != "gif":
+            stream.codec_context.colorspace = self._colours.colorspace
+            stream.codec_context.color_range = self._colours.color_range
+            write_tags(self._tags, stream.codec_context)
+        if name.endswith(_NVENC):
+            self._open_nvenc(stream, name)
+        return stream
+
+    def _open_nvenc(self, stream: Any, name: str) -> None:
+        """Open the encoder now, as it may not be there. Raises SourceError."""
+        av = load_av()
+        try:
+            stream.codec_context.open(strict=False)
+        except av.error.FFmpegError as error:
+            raise SourceError(
+                f"{name} needs NVENC, and it does not open ({error.strerror or error}): it is in GPUs of NVIDIA that "
+                "have an encoder for this format, as GeForce, L4 and L40S do, and A100, H100 and H200 do not; "
+                f"'{name.removesuffix(_NVENC)}' encodes on the CPU"
+            ) from error
+
+    def write(self, rgba: Frame, time: float | None = None) -> None:
+        """Add a frame, RGBA of shape (height, width, 4), at ``time`` seconds, or 1 / fps after the one before.
+
+        Raises SourceError if it cannot be encoded.
+        """
+        av = load_av()
+        time = self._frames / self._fps if time is None else time
+        if rgba.shape[0] % 2 or rgba.shape[1] % 2:
+            rgba = np.pad(rgba, ((0, rgba.shape[0] % 2), (0, rgba.shape[1] % 2), (0, 0)), "edge")
+        # The pixels are converted where they are; a converter for each frame would take half of the conversion's time.
+        self._encode(av.VideoFrame.from_numpy_buffer(np.ascontiguousarray(rgba), format="rgba"), time)
+
+    def write_planes(self, frame: Any, time: float | None = None) -> None:
+        """Add a frame of luma and chroma (av.VideoFrame) that says its colours. The encoder may keep it.
+
+        It has the file's size, with an odd side made even. Raises SourceError if it cannot be encoded.
+        """
+        self._encode(frame, self._frames / self._fps if time is None else time)
+
+    def _encode(self, frame: Any, time: float) -> None:
+        av, self._has_failed = load_av(), True
+        if frame.format.name != self._stream.pix_fmt or not self._colours.are_those_of(frame):
+            to = {} if self._stream.pix_fmt == "rgb8" else self._colours.wanted
+            frame = self._converter.reformat(frame, format=self._stream.pix_fmt, **to)
+        if time <= self._last_time:
+            raise self._replacement.error(f"a frame at {time:g} seconds comes after one at {self._last_time:g} seconds")
+        if time > _LARGEST:
+            raise self._replacement.error(f"a frame at {time:g} seconds comes after the end of all clocks")
+        self._last_time, self._last_tick = time, max(round(time * self._ticks), self._last_tick + 1)
+        frame.pts, frame.time_base = self._last_tick, Fraction(1, self._ticks)
+        try:
+            self._container.mux(self._stream.encode(frame))
+            if self._sound is not None:
+                self._sound.write_until(time)
+        except av.error.FFmpegError as error:
+            raise self._replacement.error(str(error.strerror or error)) from error
+        self._frames, self._has_failed = self._frames + 1, False
+
+    def finish(self) -> None:
+        """Put the file in its place if it has all of its frames; remove it if it has none, or after an error.
+
+        May be called again.
+
+        Raises SourceError if frames are missing. The file that was there before is then untouched.
+        """
+        if self._finished:
+            return
+        self._finished = True
+        why = self._end()
+        if not self._frames or self._has_failed:
+            self._replacement.discard()
+        elif not why and frames_in(self._replacement.unfinished) == self._frames:
+            self._replacement.complete()
+        else:
+            free = shutil.disk_usage(self._replacement.unfinished.parent).free
+            self._replacement.discard()
+            raise self._replacement.error(
+                f"not all of its {self._frames} frames reached the disk, which has {free:,} bytes left{why}"
+            )
+
+    def _end(self) -> str:
+        """Encode what waits, copy the rest of the sound, and close. Returns why that failed, or ""."""
+        av = load_av()
+        try:
+            if self._frames:
+                packets = self._stream.encode()
+                for packet in packets if self._frames <= _UNTIMED else ():
+                    packet.dts = packet.pts
+                self._container.mux(packets)
+                if self._sound is not None:
+                    self._sound.write_until(float("inf"))
+            self._container.close()
+        except av.error.FFmpegError as error:
+            return f": {error.strerror or error}"
+        finally:
+            if self._sound is not None:
+                self._sound.close()
+        return ""
+
+
+def frames_in(path: Path) -> int:
+    """The number of packets of the first video stream; 0 if it cannot be read."""
+    av = load_av()
+    try:
+        with av.open(str(path), options=PACKETS_ONLY) as container:
+            return sum(packet.size > 0 for packet in container.demux(container.streams.video[0]))
+    except (av.error.FFmpegError, SourceError):
+        return 0

@@ -1,0 +1,1 @@
+"""Drawing with OpenGL: fragment programs over textures, and windows."""

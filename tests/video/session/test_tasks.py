@@ -1,0 +1,107 @@
+"""The rows of each task: on the GPU they are those that NumPy finds in the outputs of LiteRT's CPU interpreter."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import ai_edge_litert.interpreter as litert
+import cv2
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+import framebind as fb
+from framebind.video.network import Sampling, resample, shapes
+from framebind.video.results.rows import make_rows
+from framebind.video.session.tasks import FINDERS
+from support import tiny_models
+from support.demo_models import NAMES, SIDE, color_classifier, moved, outputs_of
+
+Array = npt.NDArray[Any]
+SIZE = (200, 150)
+MODELS = {
+    "detect": "face_detection_front",
+    "landmarks": "pose_landmark_lite",
+    "matte": "selfie_segmentation",
+    "segment": "deeplabv3_257_mv_gpu",
+}
+
+
+@dataclass
+class CpuModel:
+    """A model on LiteRT's CPU interpreter."""
+
+    path: Path
+    inputs: dict[int, tuple[int, ...]] = field(init=False)
+    outputs: dict[int, tuple[int, ...]] = field(init=False)
+    names: dict[int, str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._interpreter = litert.Interpreter(model_path=str(self.path))
+        self._interpreter.allocate_tensors()
+        details = self._interpreter.get_input_details(), self._interpreter.get_output_details()
+        self.inputs, self.outputs = map(shapes, details)
+        self.names = {each["index"]: each["name"] for each in details[1]}
+
+    def run(self, picture: npt.NDArray[np.uint8], sampling: Sampling) -> list[npt.NDArray[np.float32]]:
+        ((tensor, shape),) = self.inputs.items()
+        values = resample(picture, shape[1:3], sampling.crop, sampling.rotation) / np.float32(255)
+        self._interpreter.set_tensor(tensor, (values[None] - np.float32(sampling.mean)) / np.float32(sampling.std))
+        self._interpreter.invoke()
+        return [np.array(self._interpreter.get_tensor(output)) for output in self.outputs]
+
+
+@pytest.mark.parametrize("task", sorted(FINDERS))
+@pytest.mark.parametrize("context", ["gl"], indirect=True)
+@pytest.mark.usefixtures("context")
+def test_rows_are_those_of_the_cpu(
+    task: str, tmp_path: Path, photograph: Callable[..., Array], model_path: Callable[[str], Path]
+) -> None:
+    (path := tmp_path / "small.tflite").write_bytes(
+        tiny_models.constants(*outputs_of(moved(5, 10), moved(75, 40, 1.2)), side=SIDE, names=NAMES)
+        if task == "poses"
+        else color_classifier()
+    )
+    if task in MODELS:
+        path = model_path(MODELS[task])
+    rgb = photograph("astronaut", *SIZE)
+    pictures = [rgb, np.roll(rgb, 3, axis=1)]
+    (folder := tmp_path / "frames").mkdir()
+    for number, picture in enumerate(pictures):
+        cv2.imwrite(str(folder / f"{number}.png"), picture[..., ::-1])
+    with fb.VideoStage(task, str(path)) as stage:  # type: ignore[arg-type]
+        rows = stage.rows(folder)
+    model = CpuModel(path)
+    find = FINDERS[task](model, SIZE).find
+    expected = [
+        row
+        for number, picture in enumerate(pictures)
+        for row in make_rows(str(folder), None, number, find(lambda sampling, seen=picture: model.run(seen, sampling)))
+    ]
+    assert [(row["frame"], row["class"]) for row in rows] == [(row["frame"], row["class"]) for row in expected]
+    assert task == "raw" or {row["frame"] for row in rows if row["class"] is not None} == {0, 1}
+    for row, other in zip(rows, expected, strict=True):
+        assert row["score"] == pytest.approx(other["score"], abs=0.02)
+        assert row["share"] == pytest.approx(other["share"], abs=0.005)
+        for name in ("box", "points"):
+            assert (row[name] is None) == (other[name] is None)
+            # The sampler of a GPU has 8 bits for places between two texels; a mean over 17 points hides no single one.
+            if other[name] is not None:
+                np.testing.assert_allclose(row[name], other[name], atol=0.5)
+        for name, values in other.get("outputs", {}).items():
+            np.testing.assert_allclose(row.get("outputs", {})[name], values, atol=0.02)
+        assert row["point_scores"] == pytest.approx(other["point_scores"], abs=0.03)
+
+
+@pytest.mark.parametrize("context", ["gl"], indirect=True)
+@pytest.mark.usefixtures("context")
+def test_classes_have_the_names_of_a_file(tmp_path: Path) -> None:
+    (model := tmp_path / "colors.tflite").write_bytes(color_classifier())
+    (labels := tmp_path / "colors.txt").write_text("red\ngreen\nblue\nd\ne\nf\n")
+    cv2.imwrite(str(tmp_path / "a.png"), np.full((16, 16, 3), (255, 0, 0), np.uint8))
+    with fb.VideoStage("classify", model, labels=labels) as stage:
+        rows = stage.rows(tmp_path / "a.png")
+    assert len(rows) == 5 and rows[0]["class"] == "blue" and rows[0]["score"] == max(row["score"] or 0 for row in rows)

@@ -1,0 +1,121 @@
+"""Long videos in parts: the rows and frames are those of one run."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as parquet
+import pytest
+
+from framebind.interop.frames.decode.decoder import VideoDecoder
+from framebind.video.session.session import Session
+from framebind.video.work import Work
+from framebind.video.workers.division import divide, parts_folder, work_on
+from framebind.video.workers.schedule import Schedule
+from framebind.video.workers.units import Divided, Event, Finished, Lost, Progress, Unit
+from framebind.video.workers.worker import process
+from support.video.clips import write_clip
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    return write_clip(tmp_path / "a.mp4", frames=60, sound=True, options={"g": "10", "sc_threshold": "0"})
+
+
+@pytest.fixture
+def work(model_path: Callable[[str], Path]) -> Work:
+    return Work("style", save=("video", "jsonl", "parquet"), every=2, start=0.08)
+
+
+def run(work: Work, unit: Unit) -> list[Event]:
+    """Process a unit with all that it is divided into in one session."""
+    reported = list[Event]()
+    schedule = Schedule([unit], reported.append)
+    with Session(work) as session:
+        while (each := schedule.take([], 1)) is not None:
+            schedule.happened(process(session, each, schedule.happened))
+    return reported
+
+
+def times_of(path: Path) -> list[float]:
+    with VideoDecoder(path) as decoder:
+        return [frame.time for frame in decoder.frames()]
+
+
+def rows_of(path: Path) -> list[Any]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+@pytest.mark.parametrize("context", ["gl"], indirect=True)
+@pytest.mark.usefixtures("context")
+def test_joined_parts_are_what_one_run_makes(source: Path, tmp_path: Path, work: Work) -> None:
+    whole, divided = Unit(source, tmp_path / "whole"), Unit(source, tmp_path / "divided", part_seconds=0.6)
+    assert len(divide(divided, work)) > 2
+    run(work, whole)
+    *progress, last = run(work, divided)
+    assert isinstance(last, Finished) and last.unit == divided and last.result["frames"] == 29
+    assert last.result["parts"] > 2 and all(isinstance(each, Progress) for each in progress)
+    first, second = (each.place.with_suffix(".jsonl") for each in (whole, divided))
+    tables = [parquet.read_table(each.place.with_suffix(".parquet")) for each in (whole, divided)]
+    assert tables[0].equals(tables[1]) and tables[0].num_rows == 29
+    assert first.read_bytes() == second.read_bytes() and len(rows_of(first)) == 29
+    assert times_of(whole.place.with_suffix(".mp4")) == times_of(divided.place.with_suffix(".mp4"))
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "a.mp4", "divided.jsonl", "divided.mp4", "divided.parquet", "whole.jsonl", "whole.mp4", "whole.parquet",
+    ]  # fmt: skip
+
+
+def test_what_cannot_be_joined_exactly_stays_whole(source: Path, tmp_path: Path, work: Work) -> None:
+    unit = Unit(source, tmp_path / "b", part_seconds=0.6)
+    for other in (replace(work, task="detect"), replace(work, suffix=".gif"), replace(work, codec="gif")):
+        assert divide(unit, other) == ()
+    assert divide(replace(unit, part_seconds=None), work) == divide(replace(unit, part_seconds=9.0), work) == ()
+    assert work_on(divide(unit, replace(work, suffix=".webm"))[1], replace(work, suffix=".webm")).codec == "vp9"
+
+
+def test_parts_that_are_lost_fail_or_lack_frames(source: Path, tmp_path: Path, work: Work) -> None:
+    """The schedule, told by hand what happens to three parts."""
+    unit, reported = Unit(source, tmp_path / "b", part_seconds=0.6), list[Event]()
+    schedule = Schedule([unit], reported.append)
+    good = {
+        "frames": 10,
+        "expected_frames": 10,
+        "seconds": 1,
+        "cpu_seconds": 1,
+        "bytes": 5,
+        "damaged": 0,
+        "times": {"decoder": {"decode": 2.0}},
+    }
+
+    def parts() -> list[Unit]:
+        assert schedule.take([], 1) == unit
+        schedule.happened(Divided(unit, divide(unit, work)))
+        return [part for _ in range(schedule.waiting) if (part := schedule.take([], 1)) is not None]
+
+    first, *others = parts()
+    schedule.lose([first], "killed")
+    assert reported == [Lost(unit)] and schedule.take([unit], 2) is None, "it wants a worker for itself"
+    assert schedule.take([], 2) == first
+    for each in (first, *others):
+        schedule.happened(Finished(each, good))
+    join = schedule.take([], 1)
+    assert join is not None and join.parts == (first, *others)
+    schedule.happened(Finished(join, {"outputs": ["b.mp4"]}))
+    assert isinstance(reported[-1], Finished) and reported[-1].unit == unit
+    assert reported[-1].result["frames"] == 10 * len(join.parts)
+    assert reported[-1].result["times"] == {"decoder": {"decode": 2.0 * len(join.parts)}}
+
+    schedule = Schedule([unit], reported.append)
+    for each in parts():
+        schedule.happened(Finished(each, {"error": "SourceError: broken"} if each.part == first.part else good))
+    assert reported[-1] == Finished(unit, {"error": "SourceError: broken"}) and not schedule.waiting
+
+    schedule = Schedule([unit], reported.append)
+    for each in parts():
+        schedule.happened(Finished(each, {**good, "frames": 9}))
+    assert schedule.take([], 1) == replace(unit, part_seconds=None), "again, as one"
+    assert not parts_folder(unit.place).exists()

@@ -1,0 +1,85 @@
+"""A certification: its devices and subjects, the checks that are missing in the journal, and the report."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import typer
+
+import framebind as fb
+
+from ...video.models import BUNDLED, MODELS, find_local, find_model
+from ..common.console import progress_bar
+from ..common.output import print_line, write_file
+from .certificate import PRIVACY, Certificate, device_result, text
+from .checks import Subject
+from .devices import usable_devices, versions
+from .outcomes import Journal, Outcome
+from .plan import subjects
+from .runner import run
+
+MINUTES = {False: 3.0, True: 30.0}
+"""By --all: the time that a certification may take, in minutes."""
+
+
+def run_certification(
+    models: Sequence[str], device: list[str] | None, *, everything: bool, minutes: float | None, output: Path
+) -> None:
+    """Check devices, and write the report: see the command ``certify``, which has the arguments' meaning."""
+    print_line(f"{PRIVACY} It will be {output} and {output.with_suffix('.txt')}.")
+    journal = Journal(output.with_suffix(".journal"))
+    names, planned = _plan(journal, device, [find_model(name) for name in models], everything=everything)
+    ends = time.monotonic() + 60 * (MINUTES[everything] if minutes is None else minutes)
+    for number, name in enumerate(names):
+        share = (ends - time.monotonic()) / (len(names) - number)
+        _certify(name, planned, journal, time.monotonic() + share)
+    devices, outcomes = journal.read()
+    results = [device_result(device, outcomes.get(name, []), len(planned)) for name, device in devices.items()]
+    today = datetime.datetime.now(tz=datetime.timezone.utc).date().isoformat()
+    certificate = Certificate(today, "all" if everything else "default", versions(), results)
+    write_file(output, json.dumps(certificate.to_json(), indent=1) + "\n")
+    page = text(certificate)
+    write_file(output.with_suffix(".txt"), page)
+    print_line(page)
+    if len(results) == len(names) and not any(result.not_run for result in results):
+        journal.path.unlink()
+    if certificate.failures:
+        raise typer.Exit(1)
+
+
+def _plan(
+    journal: Journal, devices: list[str] | None, models: list[Path], *, everything: bool
+) -> tuple[list[str], list[Subject]]:
+    """The devices and subjects: those of an unfinished certification with the same arguments, or new ones."""
+    names = devices or usable_devices()
+    if not names:
+        raise fb.DeviceError("no device here can run models; `python -m framebind doctor` says what to install")
+    paths = [path for name in [*BUNDLED, *MODELS] if (path := find_local(name)) is not None] + models
+    key = {"devices": names, "models": [str(path) for path in paths], "all": everything, "versions": versions()}
+    kept = journal.plan()
+    if kept is not None and kept.get("key") == key:
+        print_line("An unfinished certification is continued.")
+        return names, [Subject(**row) for row in kept["subjects"]]
+    chosen = subjects(paths, everything=everything)
+    journal.begin({"key": key, "subjects": [vars(subject) for subject in chosen]})
+    return names, chosen
+
+
+def _certify(name: str, planned: list[Subject], journal: Journal, deadline: float) -> None:
+    """Run the checks of one device that are missing in the journal."""
+    done = {outcome.subject for outcome in journal.read()[1].get(name, [])}
+    todo = [subject for subject in planned if subject not in done]
+    failed = 0
+    with progress_bar(name, len(planned), len(done)) as advance:
+
+        def report(outcome: Outcome) -> None:
+            nonlocal failed
+            journal.add(name, outcome)
+            failed += outcome.status != "passed"
+            advance(f"{failed} failed" if failed else "")
+
+        run(name, todo, deadline, journal.add_device, report)

@@ -1,0 +1,211 @@
+"""``python -m framebind inspect``: shows a model's tensors, operators and partitions."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+from rich.filesize import decimal
+from rich.table import Table
+
+import framebind as fb
+
+from ...video.apis import BY_NAME, AnyBackend
+from ...video.models import find_model
+from ..common.advice import Facts, advise, facts_of
+from ..common.flags import AUTO, DelegateFlags, with_flags
+from ..common.output import AsJson, add_row, make_table, print_json, print_line, print_table
+from ..plots.files import chart_option, save
+
+ModelName = Annotated[str, typer.Argument(metavar="MODEL", help="A .tflite file, or the name of a known model.")]
+Precision = Annotated[
+    Literal["f32", "f16", "false", "true"], typer.Option(help="Storage of weights and of some intermediate tensors.")
+]
+GraphFile = Annotated[Path | None, chart_option("Draw the operators, the device of each, and fused groups")]
+BACKENDS: dict[str, AnyBackend] = {"null": "null", AUTO: AUTO, **{name: api.backend for name, api in BY_NAME.items()}}
+Backend = Annotated[
+    str,
+    typer.Option(
+        help="gl, cl, cuda or auto: the API whose commands are recorded. null needs no GPU: it compiles nothing and "
+        "stands for any."
+    ),
+]
+
+
+@with_flags
+def inspect(
+    model: ModelName,
+    backend: Backend = "null",
+    precision: Precision = "f32",
+    graph: GraphFile = None,
+    as_json: AsJson = False,
+    *,
+    flags: DelegateFlags,
+) -> None:
+    """Show a model's inputs and outputs, which operators run on the GPU, why the others do not, and what costs most.
+
+    Example: python -m framebind inspect style_transfer
+    """
+    if backend not in BACKENDS:
+        raise typer.BadParameter(f"'{backend}' is none of {', '.join(BACKENDS)}", param_hint="--backend")
+    path = find_model(model)
+    with (
+        _without_warnings(),
+        BY_NAME[backend].open_context(flags.device) if backend in BY_NAME else contextlib.nullcontext(),
+    ):
+        content, failure = _inspected(path, flags.options_for(path, BACKENDS[backend], precision), graph)
+    if as_json:
+        print_json(content)
+    else:
+        _print(content)
+    if failure is not None:
+        raise fb.ModelError(f"the model does not run: {failure}") from failure
+
+
+@contextlib.contextmanager
+def _without_warnings() -> Iterator[None]:
+    """Log errors alone in the block: the tables contain the warnings."""
+    log = logging.getLogger("framebind")
+    before = log.level
+    log.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        log.setLevel(before)
+
+
+def _inspected(
+    path: Path, options: fb.GpuDelegateOptions, graph: Path | None
+) -> tuple[dict[str, Any], Exception | None]:
+    """A description of the model, and the error if it cannot be made ready to run; ``graph`` is drawn if named."""
+    interpreter = fb.Interpreter(path)
+    delegate = fb.GpuDelegate(options)
+    interpreter.modify_graph_with_delegate(delegate)
+    failure: Exception | None = None
+    try:
+        interpreter.allocate_tensors()
+        delegate.record()
+    except (fb.FramebindError, RuntimeError, ValueError) as error:  # ours, and LiteRT's two
+        failure = error
+    facts = None if failure else facts_of(interpreter, delegate)
+    if graph is not None and facts is not None:
+        _draw(path, facts, graph)
+    content = {
+        "model": path.name,
+        "inputs": [_tensor(detail) for detail in interpreter.get_input_details()],
+        "outputs": [_tensor(detail) for detail in interpreter.get_output_details()],
+        "operators": [dataclasses.asdict(operator) for operator in interpreter.delegated_ops()],
+        "partitions": [dataclasses.asdict(partition) for partition in delegate.partitions()],
+        "steps": [dataclasses.asdict(step) for step in delegate.steps()],
+        "advice": [] if facts is None else [dataclasses.asdict(advice) for advice in advise(facts)],
+        "error": None if failure is None else str(failure),
+    }
+    delegate.close()
+    return content, failure
+
+
+def _draw(path: Path, facts: Facts, file: Path) -> None:
+    from ..plots.graph import graph_chart  # packages of the extra `plot`
+
+    shapes = {number: tensor.shape for number, tensor in facts.tensors.items()}
+    save(graph_chart(path.stem, facts.operators, facts.steps, shapes, facts.inputs), file)
+
+
+def _tensor(detail: dict[str, Any]) -> dict[str, Any]:
+    """LiteRT's details of a tensor, as JSON has them. Sizes that may change are -1."""
+    quantization = detail["quantization_parameters"]
+    scales = [float(scale) for scale in quantization["scales"]]
+    return {
+        "index": int(detail["index"]),
+        "name": str(detail["name"]),
+        "shape": [int(size) for size in detail["shape_signature"]] or [int(size) for size in detail["shape"]],
+        "dtype": detail["dtype"].__name__,
+        "scales": scales,
+        "zero_points": [int(point) for point in quantization["zero_points"]],
+        "quantized_dimension": int(quantization["quantized_dimension"]) if len(scales) > 1 else None,
+    }
+
+
+def _print(content: dict[str, Any]) -> None:
+    operators, partitions = content["operators"], content["partitions"]
+    print_table(_tensor_table(content))
+    print_table(_operator_table(operators))
+    if partitions:
+        print_table(_partition_table(partitions))
+    on_gpu = sum(operator["runs_on"] == "gpu" for operator in operators)
+    parts = f"{len(partitions)} partition{'' if len(partitions) == 1 else 's'}"
+    on_cpu = len(operators) - on_gpu
+    if content["advice"]:
+        print_table(_advice_table(content["advice"]))
+    if content["steps"]:
+        print_line(_frame_text(content["steps"]))
+    print_line(f"{content['model']}: operators on the GPU: {on_gpu}, in {parts}; on the CPU: {on_cpu}.")
+
+
+def _frame_text(steps: list[dict[str, Any]]) -> str:
+    nbytes, multiply_adds = (sum(step[name] for step in steps) for name in ("nbytes", "multiply_adds"))
+    count = f"{multiply_adds / 1e6:,.0f} million" if multiply_adds >= 1e6 else f"{multiply_adds:,}"
+    work = f", with {count} multiply-adds in convolutions and matrix products" if multiply_adds else ""
+    several = "step" if len(steps) == 1 else "steps"
+    return f"A frame is {len(steps)} {several} on the GPU, which read and write {decimal(nbytes)} at least{work}."
+
+
+def _tensor_table(content: dict[str, Any]) -> Table:
+    table = make_table("Inputs and outputs", "", "tensor", "name", "shape", "type", "quantization")
+    for direction in ("inputs", "outputs"):
+        for tensor in content[direction]:
+            shape = " x ".join("any" if size == -1 else str(size) for size in tensor["shape"])
+            cells = (direction[:-1], tensor["index"], tensor["name"], shape, tensor["dtype"], _quantization(tensor))
+            add_row(table, *cells)
+    return table
+
+
+def _quantization(tensor: dict[str, Any]) -> str:
+    scales, points = tensor["scales"], tensor["zero_points"]
+    if not scales:
+        return ""
+    if len(scales) > 1:
+        return f"{len(scales)} scales along dimension {tensor['quantized_dimension']}"
+    return f"{scales[0]:.6g} * (q - {points[0]})" if points and points[0] else f"{scales[0]:.6g} * q"
+
+
+def _operator_table(operators: list[dict[str, Any]]) -> Table:
+    several = any(operator["subgraph"] for operator in operators)
+    table = make_table(
+        "Operators", *(["subgraph"] if several else []), "", "operator", "runs on", "partition", "because"
+    )
+    for operator in operators:
+        on_gpu = operator["runs_on"] == "gpu"
+        cells = [operator["index"], operator["name"], operator["runs_on"].upper()]
+        cells += [operator["partition"], ""] if on_gpu else ["", operator["reason"]]
+        add_row(table, *([operator["subgraph"]] if several else []), *cells, style="" if on_gpu else "yellow")
+    return table
+
+
+def _advice_table(advice: list[dict[str, Any]]) -> Table:
+    table = make_table("What costs, and what to change", "", "where", "steps", "bytes", "change", lines=True)
+    for row in advice:
+        nbytes = decimal(row["nbytes"]) if row["nbytes"] else ""
+        add_row(table, row["topic"], row["where"], row["steps"] or "", nbytes, row["change"])
+    return table
+
+
+def _partition_table(partitions: list[dict[str, Any]]) -> Table:
+    table = make_table("Partitions", "", "operators", "inputs", "outputs", "dispatches", "constants", "arena")
+    for partition in partitions:
+        dispatches, memories = partition["dispatches"], (partition["constants_nbytes"], partition["arena_nbytes"])
+        add_row(
+            table,
+            partition["number"],
+            len(partition["operators"]),
+            ", ".join(map(str, partition["inputs"])),
+            ", ".join(map(str, partition["outputs"])),
+            "unknown" if dispatches is None else dispatches,
+            *("unknown" if nbytes is None else decimal(nbytes) for nbytes in memories),
+        )
+    return table

@@ -1,0 +1,232 @@
+"""``python -m framebind process``: whole videos, folders of them and lists through a model."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+import framebind as fb
+
+from ...video.models import find_model
+from ...video.results.outputs import UNFINISHED
+from ...video.session.tasks import model_of
+from ...video.signals import ended_by_signals, raise_if_signalled
+from ...video.work import Work
+from ...video.workers.copies import outputs_of
+from ...video.workers.crew import Runner, choose_runner
+from ...video.workers.inputs import Input, find_inputs, name_of, result_place
+from ...video.workers.manifest import Manifest
+from ...video.workers.remote import exists, is_url, plain_url
+from ...video.workers.schedule import add_times
+from ...video.workers.units import Event, Finished, Lost, Progress, Unit
+from ..common.console import counted
+from ..common.flags import AUTO, GpuFlags, Option, checked_backend, with_flags
+from ..common.output import needing_no_reader, print_line
+from ..common.work_options import WorkOptions
+from ..displays.progress import progress_bars
+from ..plots.files import chart_option, save
+
+
+def _named(output: str) -> str:
+    """The value of --output. An empty one, as of a variable that is not set, is not the current folder."""
+    if not output:
+        raise typer.BadParameter("'' is no folder: . is the current one")
+    return plain_url(output)
+
+
+Inputs = Annotated[
+    list[str],
+    typer.Argument(metavar="INPUT...", help='Videos, folders, patterns ("clips/*.mp4"), or @FILE, a list.'),
+]
+Output = Annotated[
+    str,
+    typer.Option(
+        callback=_named, help="The folder of the results, or its URL; one inside it for each folder of the inputs."
+    ),
+]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace existing results.")]
+Resume = Annotated[bool, typer.Option("--resume", help="Skip videos that an earlier run finished.")]
+
+Jobs = Annotated[
+    int | None,
+    typer.Option(min=1, max=64, help="Videos at once, each in a process; with --gpus, those of each GPU (8)."),
+]
+Profile = Annotated[Path | None, chart_option("Draw the work and the waits of decoder, model and encoder")]
+Gpus = Annotated[str, typer.Option(help='"all" or numbers, such as 0,1: processes on each of these GPUs.')]
+
+Ray = Annotated[str, typer.Option(metavar="local|auto|ADDRESS", help="Run on this Ray cluster, on all its GPUs.")]
+
+Results = list[tuple[Path | str, dict[str, Any]]]
+"""Videos, by path or URL, and what was reported of them."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProcessFlags(GpuFlags):
+    """The options of the delegate. By default rows alone are made on CUDA if a GPU of NVIDIA is there."""
+
+    backend: Annotated[
+        str, Option(callback=checked_backend, help="gl, cl, cuda, or auto: cuda for rows alone, if it is there, or gl.")
+    ] = AUTO
+
+
+@with_flags
+def process(
+    inputs: Inputs,
+    output: Output,
+    overwrite: Overwrite = False,
+    resume: Resume = False,
+    jobs: Jobs = None,
+    gpus: Gpus = "",
+    ray: Ray = "",
+    profile: Profile = None,
+    *,
+    options: WorkOptions,
+    flags: ProcessFlags,
+) -> None:
+    """Run videos through a model; write them painted, with their sound, and the results of each frame.
+
+    Example: python -m framebind process holidays --output painted --task style
+
+    Example: python -m framebind process "*.mp4" --output faces --task detect --save jsonl --resume
+
+    Example: python -m framebind process archive --output faces --task detect --save jsonl --gpus all --backend cuda
+    """
+    if ray and gpus:
+        raise typer.BadParameter("Ray gives each actor a GPU: leave --gpus away", param_hint="--ray")
+    work = options.work(flags)
+    find_model(model_of(work))  # one error in place of one for each video, and one download
+    found, runner = find_inputs(inputs, output), choose_runner(jobs, gpus, ray, flags.backend)
+    began = time.perf_counter()
+    manifest = Manifest(output if is_url(output) else Path(output), asdict(work), resume=resume)
+    try:
+        units = _units(found, output, manifest)
+        if resume and not is_url(output):
+            _remove_unfinished(Path(output))
+        waiting = [unit for unit in units if not (resume and manifest.is_done(unit.source, outputs_of(unit, work)))]
+        _check_outputs(work, waiting, manifest, overwrite=overwrite)
+        folder = Path() if is_url(output) else Path(output)
+        manifest.begin([(unit.source, unit.place.relative_to(folder), outputs_of(unit, work)) for unit in waiting])
+        with ended_by_signals():
+            results = _run(work, waiting, runner, manifest)
+    except KeyboardInterrupt:
+        print_line("interrupted: the same command with --resume goes on")
+        raise
+    finally:
+        manifest.close()
+    with needing_no_reader():
+        _print_summary(results, len(units) - len(waiting), time.perf_counter() - began)
+    if profile is not None:
+        _draw_profile(work.task, results, profile)
+    if any("error" in result for _, result in results):
+        raise typer.Exit(1)
+
+
+def _units(found: list[Input], output: str, manifest: Manifest) -> list[Unit]:
+    """The videos with the paths of their results, without a suffix.
+
+    A path is the one that the record has for the video, or else follows from the video's own path: new videos in a
+    folder change no other one's. Only videos of the same name in different folders, named one by one, are numbered.
+    """
+    units: list[Unit] = []
+    folder, upload = (Path(), output) if is_url(output) else (Path(output), "")
+    known = {name_of(each.source): manifest.place_of(each.source) for each in found}
+    taken = {place for place in known.values() if place is not None}
+    for each in found:
+        place = known[name_of(each.source)]
+        if place is None:
+            stem, number = result_place(each.place), 1
+            place = stem
+            while place in taken:
+                number += 1
+                place = stem.with_name(f"{stem.name}-{number}")
+            taken.add(place)
+        units.append(Unit(each.source, folder / place, upload))
+    return units
+
+
+def _check_outputs(work: Work, waiting: list[Unit], manifest: Manifest, *, overwrite: bool) -> None:
+    """Refuse to replace a source, or, without --overwrite, anything but the results of the same work on this video."""
+    sources = {name_of(unit.source) for unit in waiting}
+    for unit in waiting:
+        for path in outputs_of(unit, work):
+            if name_of(path) in sources:
+                raise typer.BadParameter(
+                    f"'{fb.masked_address(path)}' is read and would be replaced: take another --output"
+                )
+            is_there = exists(path) if isinstance(path, str) else path.exists()
+            if is_there and not overwrite and not manifest.may_replace(unit.source, path):
+                raise typer.BadParameter(
+                    f"'{fb.masked_address(path)}' is there: --overwrite replaces it, --resume leaves out what the same "
+                    "work has done"
+                )
+
+
+def _remove_unfinished(output: Path) -> None:
+    for folder in output.rglob(UNFINISHED + "*"):
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _run(work: Work, units: list[Unit], runner: Runner, manifest: Manifest) -> Results:
+    """Process the videos. Returns their results in the order in which they were finished."""
+    results: Results = []
+    with progress_bars(len(units)) as bars:
+
+        def report(event: Event) -> None:
+            if isinstance(event, Progress):
+                raise_if_signalled()
+            elif isinstance(event, Lost):
+                bars.note(f"{fb.masked_address(event.unit.source)}: its worker died, and it is done again")
+            elif isinstance(event, Finished):
+                if "error" in event.result:
+                    bars.note(f"{fb.masked_address(event.unit.source)}: {event.result['error']}")
+                manifest.add(event.unit.source, event.result)
+                results.append((event.unit.source, event.result))
+            bars.show(event)
+
+        if units:
+            runner(work, units, report)
+    return results
+
+
+def _draw_profile(task: str, results: Results, path: Path) -> None:
+    from ..plots.pipeline import pipeline_chart  # packages of the extra `plot`
+
+    done = [result for _, result in results if result.get("frames")]
+    if not done:
+        print_line(f"no frame was processed: '{path}' is not written")
+        return
+    save(pipeline_chart(task, done, add_times(result["times"] for result in done)), path)
+    print_line(f"wrote {path}")
+
+
+def _print_summary(results: Results, left_out: int, seconds: float) -> None:
+    done = [result for _, result in results if "error" not in result]
+    frames, cpu, copied = (sum(result[key] for result in done) for key in ("frames", "cpu_seconds", "bytes"))
+    print_line(f"{counted(len(done), 'video')}, {counted(frames, 'frame')} in {seconds:.1f} s")
+    if frames:
+        print_line(
+            f"{frames / seconds:.1f} frames/s, {1000 * cpu / frames:.1f} CPU seconds per 1,000 frames, "
+            f"{copied / 1e6:.1f} MB between host and GPU"
+        )
+    if (share := _decoding(done)) is not None:
+        print_line(f"decoders worked for {share:.0%} of the time: at 100% they set the pace")
+    if damaged := sum(result["damaged"] for result in done):
+        print_line(f"{counted(damaged, 'damaged packet')} skipped: the record says in which videos")
+    if left_out:
+        print_line(f"{counted(left_out, 'video')} left out: done by an earlier run")
+    if failed := [(source, result["error"]) for source, result in results if "error" in result]:
+        print_line(f"{counted(len(failed), 'video')} failed:")
+        for source, reason in failed:
+            print_line(f"  {fb.masked_address(source)}: {reason}")
+
+
+def _decoding(results: list[dict[str, Any]]) -> float | None:
+    """The share of the time in which decoders worked; None if it is not known."""
+    lanes = add_times(result.get("times", {}) for result in results)
+    lane = next((lane for lane in (lanes.get("decoder"), lanes.get("thread")) if lane and lane.get("decode")), None)
+    return lane["decode"] / sum(seconds for name, seconds in lane.items() if name != "cpu") if lane else None

@@ -1,0 +1,1 @@
+"""The parts that all commands share: consoles, options, printed output."""

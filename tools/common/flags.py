@@ -1,0 +1,208 @@
+"""Options of the delegate on command lines: one declaration for benchmark, diff, culprit, demos and other commands.
+The names and values of TensorFlow Lite's tools are accepted, too: see TFLITE_NAMES.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, dataclass, fields, is_dataclass, replace
+from pathlib import Path
+from typing import Annotated, Any, Literal, cast, get_type_hints
+
+import typer
+
+import framebind as fb
+
+from ...video.apis import BY_NAME, GL, AnyBackend, Api, api_of
+from ...video.model_options import ModelOptions
+
+Option = functools.partial(typer.Option, rich_help_panel="Delegate")
+AUTO = "auto"
+BACKEND_NAMES = (*BY_NAME, AUTO)
+PRECISIONS = {"f32": "f32", "f16": "f16", "false": "f32", "true": "f16"}
+"""Precisions by framebind's names, and by the values of TensorFlow Lite's gpu_precision_loss_allowed."""
+PREFERENCES = {preference.name.lower().replace("_", "-"): preference for preference in fb.InferencePreference} | {
+    "false": fb.InferencePreference.FAST_SINGLE_ANSWER,
+    "true": fb.InferencePreference.SUSTAINED_SPEED,
+}
+"""Preferences by name, and by the values of TensorFlow Lite's gpu_inference_for_sustained_speed."""
+
+
+TFLITE_NAMES = {
+    "enable-op-profiling": "profile",
+    "delegate-serialize-dir": "serialization-dir",
+    "delegate-serialize-token": "model-token",
+    "first-delegate-node-index": "first-node",
+    "gpu-backend": "backend",
+    "gpu-experimental-enable-quant": "quantization",
+    "gpu-inference-for-sustained-speed": "preference",
+    "gpu-precision-loss-allowed": "precision",
+    "gpu-wait-type": "wait-type",
+    "input-layer-value-files": "input-file",
+    "last-delegate-node-index": "last-node",
+    "max-delegated-partitions": "max-partitions",
+    "num-runs": "runs",
+    "num-threads": "threads",
+    "signature-to-run-for": "signature",
+    "cache": "serialization-dir",
+}
+"""Names of options here, by their names in TensorFlow Lite's tools, and a short name of the cache's folder."""
+
+
+def canonical(name: str) -> str:
+    """The name of an option here; underscores count as hyphens. typer calls this for each word that may be a name."""
+    name = name.replace("_", "-")
+    return TFLITE_NAMES.get(name, name)
+
+
+def checked_backend(name: str) -> str:
+    """The name, if it is one of an API's names or "auto"; else an error of the command line."""
+    if name not in BACKEND_NAMES:
+        raise typer.BadParameter(f"'{name}' is none of {', '.join(BACKEND_NAMES)}", param_hint="--backend")
+    return name
+
+
+@dataclass(frozen=True, kw_only=True)
+class DelegateFlags:
+    """The options of all programs that run models on the GPU, except the API and the precision."""
+
+    device: Annotated[
+        str,
+        Option(help="The device: a part of an OpenCL device's name or its number; CUDA's number; OpenGL's EGL number."),
+    ] = ""
+    max_partitions: Annotated[
+        int | None,
+        Option(
+            min=0,
+            help="Run only this many of the model's largest parts; 0, the default, runs all.",
+        ),
+    ] = None
+    first_delegate_node_index: Annotated[
+        int, Option("--first-node", min=0, help="The first operator that may run on the GPU.")
+    ] = 0
+    last_delegate_node_index: Annotated[
+        int | None, Option("--last-node", min=0, help="The last operator that may run on the GPU.")
+    ] = None
+    quantization: Annotated[
+        Literal["true", "false"],
+        Option(
+            help="Run operators of quantized tensors, too, or leave them to the CPU.",
+        ),
+    ] = "true"
+    wait_type: Annotated[
+        Literal["do-not-wait", "passive", "active", "aggressive"],
+        Option(help="What invoke does until the GPU is done."),
+    ] = "do-not-wait"
+    preference: Annotated[
+        Literal["fast-single-answer", "sustained-speed", "balanced", "false", "true"],
+        Option(
+            help="sustained-speed (true) measures at the first frame what is fastest.",
+        ),
+    ] = "fast-single-answer"
+    serialization_dir: Annotated[
+        Path | None,
+        Option(
+            help="The folder that keeps compiled programs and packed weights for the next start.",
+        ),
+    ] = None
+    model_token: Annotated[
+        str | None,
+        Option(
+            help="The model's name in that folder; without it, its fingerprint.",
+        ),
+    ] = None
+
+    def options_for(self, model: Path, backend: AnyBackend, precision: str) -> fb.GpuDelegateOptions:
+        """The delegate's options for a model file on one backend ("auto" and "null" as well), with one precision."""
+        return replace(self.delegate_options(precision, model), backend=backend)
+
+    def delegate_options(self, precision: str, model: Path | None = None) -> fb.GpuDelegateOptions:
+        """The delegate's options with one precision. Its kept programs have the model's fingerprint as their name."""
+        token = self.model_token
+        if self.serialization_dir is not None and token is None and model is not None:
+            token = fb.fingerprint(model)
+        return fb.GpuDelegateOptions(
+            is_precision_loss_allowed=PRECISIONS[precision] == "f16",
+            max_delegated_partitions=self.max_partitions or None,
+            enable_quantization=self.quantization == "true",
+            inference_preference=PREFERENCES[self.preference],
+            first_delegate_node_index=self.first_delegate_node_index,
+            last_delegate_node_index=self.last_delegate_node_index,
+            wait_type=fb.WaitType[self.wait_type.upper().replace("-", "_")],
+            serialization_dir=self.serialization_dir,
+            model_token=token,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class GpuFlags(DelegateFlags):
+    """The options of programs that run models on one API, with one precision."""
+
+    backend: Annotated[str, Option(callback=checked_backend, help="gl, cl, cuda or auto.")] = GL.short
+    precision: Annotated[
+        Literal["f32", "f16", "false", "true"],
+        Option(
+            help="Storage of weights and of some intermediate tensors; f16 (true) is half as large.",
+        ),
+    ] = "f32"
+    f16: Annotated[bool, Option("--f16", help="The same as --precision f16.")] = False
+
+    def model_options(self) -> ModelOptions:
+        """The same as plain values, for the library."""
+        delegate = self.delegate_options("f16" if self.f16 else self.precision)
+        return ModelOptions(self.backend, self.device, delegate)
+
+    def options(self, model: Path) -> fb.GpuDelegateOptions:
+        """The delegate's options for a model file."""
+        return self.model_options().options(model)
+
+    @property
+    def api(self) -> Api:
+        """The chosen API: see ``api_of``."""
+        return api_of(self.backend)
+
+
+def with_flags(function: Callable[..., None]) -> Callable[..., None]:
+    """Make a command for typer: a parameter of ``function`` that is a dataclass becomes its fields, each an option."""
+    parameters: list[inspect.Parameter] = []
+    flags: dict[str, type[Any]] = {}
+    # Not get_type_hints: Python 3.10 hides the Annotated of a parameter with the default None in an Optional.
+    for name, parameter in inspect.signature(function, eval_str=True).parameters.items():
+        if is_dataclass(parameter.annotation):
+            flags[name] = cast(type[Any], parameter.annotation)
+            parameters += field_parameters(flags[name])
+        else:
+            parameters.append(parameter)
+
+    @functools.wraps(function)
+    def command(*positional: Any, **given: Any) -> None:
+        for name, kind in flags.items():
+            given[name] = kind(**{f.name: given.pop(f.name) for f in fields(kind) if f.name in given})
+        function(*positional, **given)
+
+    set_parameters(command, parameters)
+    return command
+
+
+def field_parameters(kind: type[Any], defaults: Mapping[str, Any] | None = None) -> list[inspect.Parameter]:
+    """The fields of a dataclass as keyword parameters; ``defaults`` replace those of the fields."""
+    hints = get_type_hints(kind, include_extras=True)
+    found: list[inspect.Parameter] = []
+    for f in fields(kind):
+        own = inspect.Parameter.empty if f.default is MISSING else f.default
+        if f.default_factory is not MISSING:
+            own = f.default_factory()
+        default = (defaults or {}).get(f.name, own)
+        found.append(
+            inspect.Parameter(f.name, inspect.Parameter.KEYWORD_ONLY, annotation=hints[f.name], default=default)
+        )
+    return found
+
+
+def set_parameters(command: Callable[..., None], parameters: list[inspect.Parameter]) -> None:
+    """Set the parameters of a command that typer sees, positional ones first."""
+    ordered = sorted(parameters, key=lambda parameter: parameter.kind)
+    command.__signature__ = inspect.Signature(ordered)  # pyright: ignore[reportFunctionMemberAccess]
+    command.__annotations__ = {parameter.name: parameter.annotation for parameter in ordered}

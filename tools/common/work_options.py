@@ -1,0 +1,89 @@
+"""The options of a command line that describe the work on videos."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal, cast
+
+import typer
+
+from ...video.results.tables import load_pyarrow
+from ...video.session.tasks import TASKS
+from ...video.work import Save, TaskName, Work, task_for
+from .flags import GpuFlags
+
+Option = typer.Option
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorkOptions:
+    """The fields of ``work.Work`` as a person gives them."""
+
+    task: Annotated[
+        str, Option(help=f"One of {', '.join(TASKS)}; by default style, or raw for a --model of your own.")
+    ] = ""
+    model: Annotated[str, Option(help="A .tflite file or a known model; by default the task's own.")] = ""
+    save: Annotated[
+        str,
+        Option(
+            help="Separated by commas: video, the painted video with its sound; masks, of segment and matte; jsonl "
+            "and parquet, a row for each result; npz, the outputs of the task raw, whose default it is."
+        ),
+    ] = ""
+    masks: Annotated[
+        Literal["video", "png", "rle"],
+        Option(
+            help="Masks as a video to look at, as PNG files of coverage or class numbers, or as COCO's run lengths "
+            "in the rows."
+        ),
+    ] = "video"
+    labels: Annotated[Path | None, Option(help="The names of the classes of detect or classify, one per line.")] = None
+    mean: Annotated[
+        str, Option(help="For raw: mean of the picture's values, 0 to 1; one, or three with commas between.")
+    ] = "0"
+    std: Annotated[str, Option(help="For raw: their standard deviation, likewise.")] = "1"
+    suffix: Annotated[
+        str, Option(help="The videos' format: .mp4, .mov, .mkv, .webm or .gif; .png for a folder of frames.")
+    ] = ".mp4"
+    codec: Annotated[
+        str | None,
+        Option(
+            help="h264, hevc, av1, vp9, prores or gif; by default that of the suffix. h264_nvenc, hevc_nvenc and "
+            "av1_nvenc encode on a GPU of NVIDIA that has an encoder."
+        ),
+    ] = None
+    quality: Annotated[int | None, Option(min=0, max=63, help="The encoder's rate factor: smaller is better.")] = None
+    every: Annotated[int, Option(min=1, help="Take every Nth frame.")] = 1
+    start: Annotated[float, Option(min=0, help="The second of each video at which to begin.")] = 0.0
+    end: Annotated[
+        float | None, Option(min=0, help="The second at which to end; by default that of the last frame.")
+    ] = None
+
+    def work(self, flags: GpuFlags) -> Work:
+        """The described work. Raises BadParameter for unknown values, and for values that contradict each other.
+
+        Raises SourceError if pyarrow is wanted and not installed.
+        """
+        if self.end is not None and self.end <= self.start:
+            raise typer.BadParameter("--end is not after --start")
+        task = task_for(self.task, self.model)
+        if "parquet" in self.save:
+            load_pyarrow()  # or each video would say that it is missing
+        kinds = tuple(dict.fromkeys((self.save or ("npz" if task == "raw" else "video")).split(",")))
+        try:
+            return Work(
+                cast("TaskName", task), self.model, save=cast("tuple[Save, ...]", kinds), masks=self.masks,
+                suffix=self.suffix, codec=self.codec, quality=self.quality, every=self.every, start=self.start,
+                end=self.end, labels=self.labels, mean=_numbers(self.mean, "--mean"), std=_numbers(self.std, "--std"),
+                options=flags.model_options(),
+            )  # fmt: skip
+        except ValueError as error:
+            raise typer.BadParameter(str(error)) from error
+
+
+def _numbers(text: str, option: str) -> tuple[float, ...]:
+    try:
+        return tuple(float(each) for each in text.split(","))
+    except ValueError as error:
+        raise typer.BadParameter(f"'{text}' is no number, and no three with commas", param_hint=option) from error

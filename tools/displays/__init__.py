@@ -1,0 +1,1 @@
+"""Progress bars and tables of commands that run for long."""

@@ -1,0 +1,57 @@
+"""Progress on a terminal: one bar for all videos with an estimate, and one for each that is under way."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+
+from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+import framebind as fb
+
+from ...video.workers import units
+from ...video.workers.units import Event, Finished, Lost, Unit
+from ..common.console import make_console, plain
+
+
+@contextlib.contextmanager
+def progress_bars(total: int) -> Iterator[Bars]:
+    """Show bars on stderr until the block ends."""
+    columns = (BarColumn(), TaskProgressColumn(), TimeRemainingColumn(), TextColumn("{task.description}", markup=False))
+    with Progress(*columns, console=make_console(stderr=True)) as progress:
+        yield Bars(progress, total)
+
+
+class Bars:
+    """The bars by unit. The one for all counts shares of videos, so that it moves from the first frame on."""
+
+    def __init__(self, progress: Progress, total: int) -> None:
+        self._progress, self._total, self._finished = progress, total, 0
+        self._all = progress.add_task(f"videos: 0 of {total}", total=total)
+        self._shares: dict[Unit, float] = {}
+        self._bars: dict[Unit, TaskID] = {}
+
+    def note(self, line: str) -> None:
+        """Print a line above the bars. Printed in another way, it is overwritten by the bars."""
+        self._progress.console.print(plain(line), soft_wrap=True)
+
+    def show(self, event: Event) -> None:
+        """Move the bars."""
+        unit = event.unit
+        if isinstance(event, units.Progress):
+            self._shares[unit] = event.share
+            if unit not in self._bars:
+                self._bars[unit] = self._progress.add_task(
+                    plain(Path(fb.masked_address(unit.source)).name).plain, total=1.0
+                )
+            self._progress.update(self._bars[unit], completed=event.share)
+        elif isinstance(event, Finished | Lost):
+            self._shares.pop(unit, None)
+            if unit in self._bars:
+                self._progress.remove_task(self._bars.pop(unit))
+            self._finished += isinstance(event, Finished)
+        done = self._finished + sum(self._shares.values())
+        self._progress.update(
+            self._all, completed=done, description=f"videos: {self._finished} of {self._total}"
+        )  # fmt: skip

@@ -1,0 +1,86 @@
+"""Measures the same models in other engines: LiteRT's CPU interpreter, its own GPU accelerator, PyTorch."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import framebind as fb
+
+from ..common.console import counted
+from .inputs import Inputs
+from .measure import Measurement, Schedule, Subject, read_and_write
+from .torch_peer import TORCH_WAYS, measure_torch
+
+
+def litert_cpu(path: Path, threads: int, schedule: Schedule, inputs: Inputs) -> Measurement:
+    """Measure LiteRT's CPU interpreter (XNNPACK). A frame writes every input, runs and reads every output."""
+    row = Measurement(path.stem, f"litert-cpu, {counted(threads, 'thread')}", "read")
+    started = time.perf_counter()
+    interpreter = fb.Interpreter(model_path=path, num_threads=threads, delegate="cpu")
+    inputs = inputs.fitted(interpreter)
+    interpreter.allocate_tensors()
+    row.init = (time.perf_counter() - started) * 1e3
+    row.show(interpreter, read_and_write(interpreter, inputs), schedule, streams=False)
+    return row
+
+
+def litert_gpu(path: Path, threads: int, schedule: Schedule, inputs: Inputs) -> Measurement:
+    """Measure LiteRT's own GPU accelerator (CompiledModel), with its defaults.
+
+    A frame writes every input, runs and reads every output. If it does not run on this machine, ``error`` says so.
+    ``threads`` is ignored.
+    """
+    row = Measurement(path.stem, "litert-gpu", "read")
+    if inputs.signature:
+        row.error = "not measured: it is given no signature here"
+        return row
+    cpu = fb.Interpreter(model_path=path, delegate="cpu")
+    inputs = inputs.fitted(cpu)
+    cpu.allocate_tensors()
+    ends: list[dict[str, Any]] = [*cpu.get_input_details(), *cpu.get_output_details()]
+    details = {str(end["name"]): end for end in ends}
+    try:
+        from ai_edge_litert.compiled_model import CompiledModel
+        from ai_edge_litert.hardware_accelerator import HardwareAccelerator
+
+        started = time.perf_counter()
+        model = CompiledModel.from_file(str(path), HardwareAccelerator.GPU)
+        signature = model.get_signature_by_index(0)
+        tensors = model.get_input_tensor_details(signature["key"]), model.get_output_tensor_details(signature["key"])
+        given = [details[tensors[0][name]["name"]] for name in signature["inputs"]]
+        results = [details[tensors[1][name]["name"]] for name in signature["outputs"]]
+        for number, detail in enumerate(given if inputs.shapes else ()):
+            model.resize_input_tensor(number, list(map(int, detail["shape"])), strict=False)
+        written, outputs = model.create_input_buffers(0), model.create_output_buffers(0)
+        row.init = (time.perf_counter() - started) * 1e3
+    except (ImportError, RuntimeError, OSError) as error:
+        row.error = f"not available here ({type(error).__name__}; LiteRT's own log says more)"
+        return row
+    random = np.random.default_rng(0)
+    values = [inputs.values(detail, random) for detail in given]
+
+    def frame() -> None:
+        for buffer, value in zip(written, values, strict=True):
+            buffer.write(value)
+        model.run_by_index(0, written, outputs)
+        for buffer, result in zip(outputs, results, strict=True):
+            buffer.read(math.prod(result["shape"]), np.dtype(result["dtype"]).type)
+
+    if not schedule.dry:
+        row.time(Subject(frame), schedule, streams=False)
+    return row
+
+
+PEERS: dict[str, Callable[[Path, int, Schedule, Inputs], Measurement]] = {
+    "litert-cpu": litert_cpu,
+    "litert-gpu": litert_gpu,
+    **{name: partial(measure_torch, name) for name in TORCH_WAYS},
+}
+"""Functions by name; their arguments are model, threads, schedule and inputs."""

@@ -1,0 +1,140 @@
+"""Streams on CUDA: NVDEC decodes them, and the model reads their frames where they are. No picture is drawn."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+import framebind as fb
+
+from ..apis import CUDA, Api, new_cuda_context
+from ..copies import WEB_PICTURE
+from ..models import find_model
+from ..network import Sampling
+from ..session.bound_session import BoundModel, Outputs, in_stored
+from ..session.tasks import make_finder, model_of
+from ..work import Work
+from .pictures import WIDEST
+
+_NUMBERS = {"bt709": 1, "bt601": 5, "bt2020": 9}
+"""FFmpeg's AVColorSpace, by our names of matrices."""
+_TINT = 0.5
+"""Share of a mask's colour where it is not black."""
+
+
+@contextlib.contextmanager
+def open_bound(work: Work) -> Iterator[BindingViewer]:
+    """A viewer with a CUDA context of its own, on which models wait for their own pictures, not for other streams'."""
+    with new_cuda_context(work.options.device, independent=True) as context:
+        viewer = BindingViewer(context, work)
+        with contextlib.closing(viewer.model):
+            yield viewer
+
+
+class BindingViewer:
+    """The context and the model, which all streams share. Implements Viewer. ``api`` is the context's."""
+
+    def __init__(self, context: Any, work: Work, *, api: Api = CUDA) -> None:
+        self.context, self._work, self._api = context, work, api
+        path, options = find_model(model_of(work)), replace(work.options, backend=api.short)
+        self.model = BoundModel(path, options.options(path), api)
+
+    def open(self, address: str, options: fb.StreamOptions) -> fb.Source:
+        if self._api is not CUDA:
+            return fb.open_source(address, stream=options)
+        self.context.make_current()  # on this thread: NVDEC decodes to the context that is current
+        try:
+            return fb.open_source(address, stream=options)
+        finally:
+            self.context.release()
+
+    def poll(self, source: fb.Source) -> fb.YuvPicture | None:
+        return source.poll_picture()
+
+    def view(self, source: fb.Source, name: str) -> BoundView:
+        return BoundView(self, self._work, source)
+
+    def copies(self, source: fb.Source) -> bool:
+        return source.decoder != "nvdec"
+
+
+class BoundView:
+    """A stream's finder, and its last picture. Implements View."""
+
+    def __init__(self, viewer: BindingViewer, work: Work, source: fb.Source) -> None:
+        self._viewer, self._work, self._source = viewer, work, source
+        self._use(source.size)
+        self._picture: fb.YuvPicture | None = None
+
+    def _use(self, size: tuple[int, int]) -> None:
+        """Find things in frames of that size, upright, from now on."""
+        self._size, self._finder = size, make_finder(self._work, self._viewer.model, size)
+
+    def find(self, frame: fb.YuvPicture) -> list[dict[str, Any]]:
+        rotation, self._picture = self._source.rotation, frame
+        width, height = frame.width or 0, frame.height or 0
+        size = (height, width) if rotation % 180 else (width, height)
+        if size != self._size:  # a stream that came back: NVDEC does not scale
+            self._use(size)
+
+        def look(sampling: Sampling) -> Outputs:
+            return self._viewer.model.run(frame, in_stored(sampling, size, rotation), meanwhile=lambda: None)
+
+        return self._finder.find(look)
+
+    def pixels(self) -> npt.NDArray[Any]:
+        assert self._picture is not None
+        pixels = read_picture(self._picture, self._source.rotation, self._viewer.context)
+        if self._finder.colored_mask is not None:
+            height, width = pixels.shape[:2]
+            tint(pixels, self._finder.colored_mask((width, height)))
+        if self._finder.mark is not None:
+            marks = fb.Marks(scale=pixels.shape[1] / self._size[0])
+            self._finder.mark(marks)
+            marks.paint(pixels)
+        return pixels
+
+
+def read_picture(picture: fb.YuvPicture, rotation: int, context: Any) -> npt.NDArray[Any]:
+    """A picture as RGBA, (height, width, 4), upright, no wider than WIDEST; planes of a GPU are read, counted."""
+    import av  # only here: commands start without it
+
+    width, height = picture.width or 0, picture.height or 0
+    sixteen = "le" if picture.layout.dtype == "uint16" else ""
+    frame: Any = av.VideoFrame(width, height, picture.format + sixteen)
+    for own, plane in zip(frame.planes, picture.planes, strict=True):
+        rows = np.frombuffer(own, np.uint8).reshape(own.height, own.line_size)
+        given = _rows(plane, context)
+        length = min(own.line_size, given.shape[1])
+        rows[:, :length] = given[: own.height, :length]
+    number = _NUMBERS[picture.matrix]
+    frame.colorspace, frame.color_range = number, 1 if picture.range == "limited" else 2
+    factor = min(WIDEST / (height if rotation % 180 else width), 1.0)
+    small = frame.reformat(
+        round(width * factor), round(height * factor), "rgba", src_colorspace=number, dst_color_range=2
+    )
+    return np.ascontiguousarray(np.rot90(small.to_ndarray(), rotation // 90))
+
+
+def _rows(plane: Any, context: Any) -> npt.NDArray[np.uint8]:
+    """A plane as rows of bytes, with what lies between them."""
+    if not isinstance(plane, fb.CudaArray):
+        return np.frombuffer(plane, np.uint8).reshape(-1, plane.line_size)
+    pitch = (plane.__cuda_array_interface__["strides"] or (plane.nbytes // plane.shape[0],))[0]
+    flat = np.zeros(pitch * plane.shape[0], np.uint8)
+    plane.read(context, flat[: plane.nbytes], WEB_PICTURE)
+    return flat.reshape(-1, pitch)
+
+
+def tint(pixels: npt.NDArray[np.uint8], mask: npt.NDArray[np.uint8]) -> None:
+    """Mix the colours of a mask, RGBA, into a picture of the same size, where they are not black."""
+    import cv2  # only here: commands start without it
+
+    is_tinted = (mask[..., 0] | mask[..., 1] | mask[..., 2]).astype(bool)  # faster than any()
+    mixed = cv2.addWeighted(pixels, 1 - _TINT, mask, _TINT, 0)
+    np.copyto(pixels[..., :3], mixed[..., :3], where=is_tinted[..., None])

@@ -1,0 +1,84 @@
+"""Streams on OpenGL: each frame becomes a texture, and the task paints a picture of it."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+import numpy.typing as npt
+
+import framebind as fb
+
+from ..apis import GL
+from ..session.tasks import model_of, prepare
+from ..task import Scene
+from ..work import Work
+from .networks import Networks
+from .pictures import Shrinker
+
+
+@contextlib.contextmanager
+def open_drawing(work: Work) -> Iterator[DrawingViewer]:
+    """A viewer with contexts of its own."""
+    options = work.options
+    with contextlib.ExitStack() as stack:
+        context = stack.enter_context(GL.new_context(options.device if options.api is GL else ""))
+        if options.device and options.api is not GL:
+            stack.enter_context(options.api.new_context(options.device))
+        yield DrawingViewer(context, work)
+
+
+class DrawingViewer:
+    """The GL context, and the networks that streams of one size share. Implements Viewer."""
+
+    def __init__(self, context: fb.GlContext, work: Work) -> None:
+        self._context, self._work = context, work
+        self.timer, self.overlay = fb.GlTimer(), fb.Overlay()
+        self.networks = Networks(work.options, self.timer)
+        self._shrinkers: dict[tuple[int, int], Shrinker] = {}
+
+    def open(self, address: str, options: fb.StreamOptions) -> fb.Source:
+        return fb.open_source(address, stream=options)
+
+    def poll(self, source: fb.Source) -> fb.GlTexture | None:
+        return source.poll(self._context)
+
+    def view(self, source: fb.Source, name: str) -> DrawnView:
+        picture = fb.GlTexture(*source.size, "rgba8", label=f"the picture of {name}")
+        lane = self.networks.lane(model_of(self._work))
+        return DrawnView(self, prepare(self._work, Scene(lane, picture, self.networks.lane)), picture)
+
+    def copies(self, source: fb.Source) -> bool:
+        return False
+
+    def finish(self) -> None:
+        """Wait until the GPU has painted."""
+        self._context.finish()
+
+    def read(self, picture: fb.GlTexture) -> npt.NDArray[Any]:
+        """The pixels of a picture, made smaller for the page."""
+        if picture.size not in self._shrinkers:
+            self._shrinkers[picture.size] = Shrinker(picture.size)
+        return self._shrinkers[picture.size].read(picture)
+
+
+class DrawnView:
+    """A stream's task and its picture. Implements View."""
+
+    def __init__(self, viewer: DrawingViewer, task: Any, picture: fb.GlTexture) -> None:
+        self._viewer, self._task, self._picture = viewer, task, picture
+
+    def find(self, frame: fb.GlTexture) -> list[dict[str, Any]]:
+        self._task.draw(frame)
+        found = self._task.results() if self._task.results else []
+        if self._task.results is None:
+            self._viewer.finish()  # the picture is the result
+        self._viewer.timer.end()
+        return found
+
+    def pixels(self) -> npt.NDArray[Any]:
+        if self._task.overlay is not None:
+            self._task.overlay(self._viewer.overlay)
+            self._viewer.overlay.draw(self._picture)
+        return self._viewer.read(self._picture)

@@ -1,0 +1,118 @@
+"""Networks that several streams share: one compiled program per model and size, and the bindings of each stream."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy.typing as npt
+
+import framebind as fb
+
+from ..model_options import ModelOptions
+from ..models import find_model
+from ..network import Network, Sampling
+
+Shapes = tuple[tuple[int, tuple[int, ...]], ...]
+"""The inputs that were resized: tensor indices and shapes."""
+
+
+class Networks:
+    """The networks of a context. ``lane`` gives a stream its own use of one."""
+
+    def __init__(self, options: ModelOptions, timer: fb.GlTimer) -> None:
+        self._options, self._timer = options, timer
+        self._networks: dict[tuple[Path, Shapes], SharedNetwork] = {}
+        self.file_inputs: dict[Path, dict[int, tuple[int, ...]]] = {}
+        """The inputs of each model as its file has them."""
+
+    def __len__(self) -> int:
+        """The number of networks: each is compiled once."""
+        return len(self._networks)
+
+    def lane(self, name: str) -> Lane:
+        """A stream's use of the network of a known model or a file. Raises ModelError."""
+        path = find_model(name)
+        known = [shared for (other, _), shared in self._networks.items() if other == path]
+        return Lane(self, path, known[0] if known else self._make(path, ()))
+
+    def resized(self, lane: Lane, tensor: int, shape: tuple[int, ...]) -> SharedNetwork:
+        """The network of a lane's model whose input has that shape: one that is there, or a new one."""
+        shared = lane.shared
+        if shared.network.inputs[tensor] == shape:
+            return shared
+        key = (lane.path, ((tensor, shape),))
+        if key not in self._networks:
+            if shared.lane is None:  # nobody has run it: it takes the shape itself
+                self._networks = {k: other for k, other in self._networks.items() if other is not shared}
+            else:
+                shared = self._make(lane.path, key[1])
+            self._networks[key] = shared
+            shared.network.resize(tensor, shape)
+        return self._networks[key]
+
+    def _make(self, path: Path, shapes: Shapes) -> SharedNetwork:
+        shared = SharedNetwork(Network(path, self._options.options(path), self._timer))
+        self._networks[path, shapes] = shared
+        self.file_inputs.setdefault(path, shared.network.inputs)
+        return shared
+
+
+class SharedNetwork:
+    """A network, and the lane whose objects are bound to it."""
+
+    def __init__(self, network: Network) -> None:
+        self.network = network
+        self.lane: Lane | None = None
+
+
+class Lane(Network):
+    """A stream's use of a network that others use too: before it runs, its own objects are bound again."""
+
+    def __init__(self, networks: Networks, path: Path, shared: SharedNetwork) -> None:
+        self.path, self.mode, self.shared = path, "gpu", shared
+        self._networks, self._is_resized = networks, False
+        self._bound = {}
+
+    @property
+    def runs_on(self) -> str:
+        return self.shared.network.runs_on
+
+    @property
+    def inputs(self) -> dict[int, tuple[int, ...]]:
+        # Another stream may have resized the network, and the size that this one asks for must not depend on that.
+        return self.shared.network.inputs if self._is_resized else self._networks.file_inputs[self.path]
+
+    @property
+    def outputs(self) -> dict[int, tuple[int, ...]]:
+        return self.shared.network.outputs
+
+    @property
+    def names(self) -> dict[int, str]:
+        return self.shared.network.names
+
+    def takes_any_size(self, tensor: int) -> bool:
+        return self.shared.network.takes_any_size(tensor)
+
+    def resize(self, tensor: int, shape: tuple[int, ...]) -> None:
+        """Take the network of that shape, which is made if there is none."""
+        self.shared, self._is_resized = self._networks.resized(self, tensor, shape), True
+
+    def bind_sampled(self, tensor: int, obj: fb.GlTexture | fb.GlBuffer, sampling: Sampling) -> None:
+        """Bind an object for this stream's runs."""
+        self._bound[tensor] = obj, sampling
+        if self.shared.lane is self:
+            self.shared.network.bind_sampled(tensor, obj, sampling)
+
+    def leave_outputs(self) -> None:
+        self.shared.network.leave_outputs()
+
+    def output(self, tensor: int) -> npt.NDArray[Any]:
+        return self.shared.network.output(tensor)
+
+    def run(self) -> None:
+        if self.shared.lane is not self:
+            self.shared.lane = self
+            for tensor, (obj, sampling) in self._bound.items():
+                self.shared.network.bind_sampled(tensor, obj, sampling)
+        self.shared.network.run()

@@ -1,0 +1,289 @@
+"""Draws boxes around faces, with six points each, or around objects, in frames of a camera, a video or a picture."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+import framebind as fb
+
+from ..copies import DETECTIONS
+from ..network import Crop, Network, Sampling
+from ..task import Finder, Model, Run, Scene, Task
+from ..vision import boxes, ssd
+from ..vision.captions import draw_notice, draw_tag
+from ..vision.labels import names_without_background, palette, read_labels
+from ..vision.one_euro import OneEuro
+from ..vision.selection import Boxes, selector
+
+Array = npt.NDArray[Any]
+
+SAME_OBJECT_OVERLAP = 0.3
+"""Least overlap (intersection over union) of the boxes of one object in two successive frames."""
+MIN_CUTOFF, BETA = 1.0, 60.0
+"""Parameters of the One-Euro filter: least cutoff in Hz, and Hz more for a speed of one picture per second."""
+
+
+@dataclass(frozen=True)
+class Detector:
+    """A known model: its anchors, and the format of its outputs."""
+
+    anchors: Array
+    coding: Literal["faces", "objects"]
+    """The coding of its boxes; see selection.py."""
+    parts: int
+    """Number of values for each anchor, a box and points, in fours."""
+    first: int
+    """Number of the first class that is not the background."""
+    least: float
+    """Least score of a box that is shown, unless the user gives another."""
+    overlap: float
+    """Largest overlap of two boxes of the same class."""
+    stretched: bool
+    """Whether frames are stretched to a square, as in the model's training, or put unscaled into a larger square."""
+
+
+@dataclass
+class Detection:
+    """An object. ``places`` is in pixels of the picture: left, top, right, bottom, then x and y of each point."""
+
+    places: Array
+    score: float
+    number: int
+    smooth: OneEuro
+
+
+def faces() -> Detector:
+    """MediaPipe's face_detection_front. Six points: right eye, left eye, nose, mouth, right ear, left ear."""
+    return Detector(ssd.face_anchors(), "faces", 4, 0, 0.75, 0.3, stretched=False)
+
+
+def objects() -> Detector:
+    """mobile_ssd_v2_float_coco, of TensorFlow Lite's guide to its GPU delegate."""
+    return Detector(ssd.coco_anchors(), "objects", 1, 1, 0.5, 0.5, stretched=True)
+
+
+def prepare(scene: Scene, score: float | None = None, labels: Path | None = None) -> Task:
+    """Bind the outputs' buffers once; bind each frame, select boxes on the GPU, read them (4 KB), and draw them.
+
+    ``score`` is the least score of a box that is drawn, from 0 to 1; None takes the detector's own. Raises ModelError
+    for a model that is not a known detector.
+    """
+    network, (image,) = scene.network, scene.network.inputs
+    if ssd.is_selected(list(network.outputs.values())):
+        return _prepare_selected(scene, score, labels)
+    detector, classes = _detector(network)
+    least = detector.least if score is None else score
+    names = ["face"] if classes == 1 and labels is None else read_labels(labels, classes)
+    read_boxes = _reader(network, detector, classes, least)
+    crop = _crop(detector, scene.picture.size)
+    found: list[Detection] = []
+
+    def draw(frame: fb.GlTexture) -> None:
+        nonlocal found
+        network.bind(image, frame, mean=0.5, std=0.5, crop=crop)
+        network.run()
+        scene.picture.copy_from(frame)
+        found = match(detect(read_boxes(), crop), found)
+
+    return Task(
+        draw,
+        overlay=lambda overlay: draw_boxes(overlay, found, names, scene.picture.size),
+        results=lambda: [as_row(each, names) for each in found],
+    )
+
+
+def finder(model: Model, size: tuple[int, int], labels: Path | None = None) -> Finder:
+    """The same without drawing. Raises ModelError for a model that is not a known detector."""
+    if ssd.is_selected(list(model.outputs.values())):
+        return _selected_finder(model, size, labels)
+    detector, classes = _detector(model)
+    names = ["face"] if classes == 1 and labels is None else read_labels(labels, classes)
+    crop, is_logit, found = _crop(detector, size), None, list[Detection]()
+
+    def find(run: Run) -> list[dict[str, Any]]:
+        nonlocal is_logit, found
+        outputs = {
+            shape[-1]: values
+            for shape, values in zip(model.outputs.values(), run(Sampling(0.5, 0.5, crop, 0.0)), strict=True)
+        }
+        values, scores = (
+            outputs[4 * detector.parts].reshape(-1, 4 * detector.parts),
+            outputs[classes].reshape(-1, classes),
+        )
+        if is_logit is None:
+            is_logit = bool(np.nanmin(scores) < 0)
+        texels = boxes.select(
+            scores, values, detector.anchors, least=ssd.logit(detector.least) if is_logit else detector.least,
+            first=detector.first, overlap=detector.overlap, coding=detector.coding,
+        )  # fmt: skip
+        if is_logit:
+            texels[0, :, 0] = ssd.sigmoid(texels[0, :, 0])
+        found = match(detect(texels, crop), found)
+        return [as_row(each, names) for each in found]
+
+    return Finder(find, lambda marks: draw_boxes(marks, found, names, size))
+
+
+# Detectors that select their boxes themselves -------------------------------------------------------------------------
+
+
+def _prepare_selected(scene: Scene, score: float | None, labels: Path | None) -> Task:
+    """The task of an SSD whose last operator, TFLite_Detection_PostProcess, selects the boxes on the CPU."""
+    network, (image,), size = scene.network, scene.network.inputs, scene.picture.size
+    network.leave_outputs()
+    names, found, tensors = names_without_background(labels), list[Detection](), list(network.outputs)
+
+    def draw(frame: fb.GlTexture) -> None:
+        nonlocal found
+        network.bind(image, frame, mean=0.5, std=0.5, crop=_whole(size))
+        network.run()
+        scene.picture.copy_from(frame)
+        found = match(_detected([network.output(tensor) for tensor in tensors], size, score, names), found)
+
+    return Task(
+        draw,
+        overlay=lambda overlay: draw_boxes(overlay, found, names, size),
+        results=lambda: [as_row(each, names) for each in found],
+    )
+
+
+def _selected_finder(model: Model, size: tuple[int, int], labels: Path | None) -> Finder:
+    """The same without drawing."""
+    names, found = names_without_background(labels), list[Detection]()
+
+    def find(run: Run) -> list[dict[str, Any]]:
+        nonlocal found
+        outputs = run(Sampling(0.5, 0.5, _whole(size), 0.0))
+        found = match(_detected(outputs, size, None, names), found)
+        return [as_row(each, names) for each in found]
+
+    return Finder(find, lambda marks: draw_boxes(marks, found, names, size))
+
+
+def _detected(
+    outputs: Sequence[Array], size: tuple[int, int], score: float | None, names: list[str]
+) -> list[Detection]:
+    """The objects that TFLite_Detection_PostProcess selected, and that are likely enough. Classes that ``names`` lacks
+    are added to it.
+    """
+    boxes, least = ssd.selected(outputs), 0.5 if score is None else score
+    names += [f"class {number}" for number in range(len(names), max([0, *boxes.classes + 1]))]
+    return [
+        Detection(place * np.tile(size, 2), float(each), int(number), OneEuro(MIN_CUTOFF, BETA / max(size)))
+        for place, number, each in zip(*boxes, strict=True)
+        if each >= least
+    ]
+
+
+def _crop(detector: Detector, size: tuple[int, int]) -> Crop:
+    """The part of a picture of ``size`` (width, height) that a detector gets."""
+    return _whole(size) if detector.stretched else square(size)
+
+
+def _whole(size: tuple[int, int]) -> Crop:
+    return 0.0, 0.0, float(size[0]), float(size[1])
+
+
+def as_row(found: Detection, names: list[str]) -> dict[str, Any]:
+    """An object as values for JSON: box as left, top, right, bottom, and points as x, y."""
+    places = [round(float(value), 2) for value in found.places]
+    points = [places[at : at + 2] for at in range(4, len(places), 2)]
+    return {"class": names[found.number], "score": round(found.score, 4), "box": places[:4], "points": points}
+
+
+def square(size: tuple[int, int]) -> Crop:
+    """The smallest square (x, y, width, height) around the middle that holds a picture of ``size`` (width, height)."""
+    side = float(max(size))
+    return (size[0] - side) / 2, (size[1] - side) / 2, side, side
+
+
+def detect(texels: Array, crop: Crop) -> list[Detection]:
+    """The objects in the texels (1 + parts, boxes, 4) that selection.py makes, the likeliest first.
+
+    ``crop`` is the part of the picture that the model saw.
+    """
+    count, pairs = int(texels[0, :, 2].sum()), 2 * (len(texels) - 1)
+    places = texels[1:, :count].transpose(1, 0, 2).reshape(count, pairs, 2)
+    places = (places * np.array(crop[2:], np.float32) + np.array(crop[:2], np.float32)).reshape(count, 2 * pairs)
+    return [
+        Detection(place, float(score), int(number), OneEuro(MIN_CUTOFF, BETA / max(crop[2:])))
+        for place, (score, number) in zip(places, texels[0, :count, :2], strict=True)
+    ]
+
+
+def match(found: list[Detection], before: list[Detection]) -> list[Detection]:
+    """Smooth the objects: each takes over the filter of the object of the last frame that it overlaps most."""
+    left = list(before)
+    for new in found:
+        same = [old for old in left if old.number == new.number]
+        if same:
+            overlaps = ssd.overlaps(new.places[:4], np.stack([old.places[:4] for old in same]))
+            if overlaps.max() > SAME_OBJECT_OVERLAP:
+                old = same[int(overlaps.argmax())]
+                new.smooth = old.smooth
+                left = [other for other in left if other is not old]
+        new.places = new.smooth(new.places)
+    return found
+
+
+def draw_boxes(overlay: fb.Marks, found: list[Detection], names: list[str], size: tuple[int, int]) -> None:
+    """Draw boxes and points, and on the upper edge of each box its class and score; or say that there is none."""
+    if not found:
+        draw_notice(overlay, f"no {names[0] if len(names) == 1 else 'object'} found", size)
+    colors, thick = palette(len(names)), max(min(size) / 200, 2.0)
+    for each in found:
+        left, top, right, bottom = map(float, each.places[:4])
+        color = colors[each.number]
+        overlay.box(left, top, right - left, bottom - top, color, thick, 3 * thick)
+        for x, y in each.places[4:].reshape(-1, 2):
+            overlay.point(float(x), float(y), color, 3 * thick)
+        draw_tag(overlay, f"{names[each.number]} {each.score:.0%}", left - thick / 2, top, color, size)
+
+
+def _detector(network: Model) -> tuple[Detector, int]:
+    shapes = sorted(shape[-2:] for shape in network.outputs.values())
+    if shapes == [(896, 1), (896, 16)]:
+        return faces(), 1
+    if len(shapes) == 2 and shapes[0] == (2034, 4) and shapes[1][0] == 2034:
+        return objects(), shapes[1][1]
+    raise fb.ModelError(
+        f"{network.path.name} is no detector that is known here: its outputs are {list(network.outputs.values())}, not "
+        "1x896x16 and 1x896x1 (faces), 1x2034x4 and 1x2034x91 (SSD MobileNet v2 at 320x320) nor boxes "
+        "1xNx4, classes 1xN, scores 1xN and their number (TFLite_Detection_PostProcess)"
+    )
+
+
+def _reader(network: Network, detector: Detector, classes: int, least: float) -> Callable[[], Array]:
+    """Bind the outputs, and make a function that selects the boxes to draw and reads them: texels for ``detect``.
+
+    Models put out probabilities or logits. The first frame says which: a score below 0 is no probability.
+    """
+    buffers: dict[str, fb.GlBuffer] = {}
+    count, is_logit = len(detector.anchors), None
+    for tensor, shape in network.outputs.items():
+        name = "boxes" if shape[-1] == 4 * detector.parts else "scores"
+        buffers[name] = fb.GlBuffer(count * shape[-1] * 4, label=f"the {name}")
+        network.bind(tensor, buffers[name])
+    select = selector(
+        Boxes(
+            buffers["scores"], buffers["boxes"], detector.anchors, classes=classes, parts=detector.parts,
+            first=detector.first, overlap=detector.overlap, coding=detector.coding,
+        )
+    )  # fmt: skip
+
+    def read() -> Array:
+        nonlocal is_logit
+        if is_logit is None:
+            is_logit = bool(np.nanmin(buffers["scores"].read(reason=DETECTIONS)) < 0)
+        texels = select(ssd.logit(least) if is_logit else least).read(DETECTIONS)
+        if is_logit:
+            texels[0, :, 0] = ssd.sigmoid(texels[0, :, 0])
+        return texels
+
+    return read

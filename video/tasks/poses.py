@@ -1,0 +1,197 @@
+"""Draws the skeletons of all people, or of one, in the frames of a camera, a video or a picture: PoseNet."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+import framebind as fb
+
+from ..copies import DETECTIONS
+from ..network import Crop, Network, Sampling
+from ..task import Finder, Model, Run, Scene, Task, Variant
+from ..vision.captions import draw_notice
+from ..vision.labels import Color, palette
+from ..vision.one_euro import OneEuro
+from ..vision.posenet import MOST_PEOPLE, TREE, Outputs, Person, decode_one, decode_people, from_tensors
+
+Array = npt.NDArray[Any]
+People = Literal["several", "one"]
+
+LEAST_SCORE = 0.3
+"""Least score of a person, and of a key point, that is drawn, unless the user gives another."""
+MIN_CUTOFF, BETA = 0.5, 60.0
+"""Parameters of the One-Euro filter: least cutoff in Hz, and Hz more for a speed of one picture per second."""
+SAME_PERSON = 0.1
+"""Mean distance of the key points of one person in two successive frames, at most, as a part of the picture."""
+BONES = (*(bone for bone in TREE if bone not in ((0, 5), (0, 6))), (5, 6), (11, 12))
+"""Key points that are joined by lines: the model's bones, with the shoulders and hips in place of the neck."""
+_COLORS: list[Color] = palette(2 * MOST_PEOPLE)[::2]
+_CHANNELS = {"heatmap": 17, "offset": 34, "displacement_fwd": 32, "displacement_bwd": 32}
+"""The last dimension of each output, by a part of its name."""
+
+
+class Followed:
+    """A person over several frames: key points in pixels of the picture, smoothed."""
+
+    def __init__(self, person: Person, crop: Crop, scale: tuple[float, float]) -> None:
+        self.places = person.places * np.array(scale, np.float32) + np.array(crop[:2], np.float32)
+        self.scores, self.score = person.scores, person.score
+        self.smooth = OneEuro(MIN_CUTOFF, BETA / max(crop[2:]))
+
+
+def prepare(scene: Scene, people: People = "several", score: float = LEAST_SCORE) -> Task:
+    """Bind the outputs' buffers once; bind each frame, read the outputs (some ten KB), and find the people in them.
+
+    ``people`` chooses between the key points of several people, and the best ones in the picture as one person's. Keys
+    1 and 2 change it. ``score`` is the least score of a person, and of a key point, that is drawn. Raises ModelError
+    for a model without PoseNet's outputs.
+    """
+    network, images = scene.network, list(scene.network.inputs)
+    read, (height, width) = _reader(network), network.inputs[images[0]][1:3]
+    crop = fitted(scene.picture.size, (width, height))
+    scale = crop[2] / width, crop[3] / height
+    found: list[Followed] = []
+    mode: People = people
+
+    def choose(new: People) -> None:
+        nonlocal mode
+        mode = new
+
+    def draw(frame: fb.GlTexture) -> None:
+        nonlocal found
+        network.bind(images[0], frame, mean=0.5, std=0.5, crop=crop)
+        network.run()
+        scene.picture.copy_from(frame)
+        new = [Followed(person, crop, scale) for person in find(read(), mode, score)]
+        found = match(new, found, SAME_PERSON * max(scene.picture.size))
+
+    modes: tuple[People, ...] = ("several", "one") if people == "several" else ("one", "several")
+    names = {"several": "several people", "one": "one person"}
+    return Task(
+        draw,
+        variants=[Variant(names[each], partial(choose, each)) for each in modes],
+        overlay=lambda overlay: draw_people(overlay, found, scene.picture.size, score),
+        results=lambda: as_rows(found),
+    )
+
+
+def finder(model: Model, size: tuple[int, int]) -> Finder:
+    """The same without drawing. Raises ModelError for a model without PoseNet's outputs."""
+    parts, stride = _parts(model), _stride(model)
+    ((_, height, width, *_),) = model.inputs.values()
+    crop = fitted(size, (width, height))
+    found: list[Followed] = []
+
+    def look(run: Run) -> list[dict[str, Any]]:
+        nonlocal found
+        outputs = dict(zip(model.outputs, run(Sampling(0.5, 0.5, crop, 0.0)), strict=True))
+        people = find(
+            from_tensors(*[outputs[parts[part]] for part in _CHANNELS], stride=stride), "several", LEAST_SCORE
+        )
+        new = [Followed(person, crop, (crop[2] / width, crop[3] / height)) for person in people]
+        found = match(new, found, SAME_PERSON * max(size))
+        return as_rows(found)
+
+    return Finder(look, lambda marks: draw_people(marks, found, size, LEAST_SCORE))
+
+
+def as_rows(found: list[Followed]) -> list[dict[str, Any]]:
+    """People as values for JSON: their key points in the order of ``posenet.KEY_POINTS``."""
+    return [
+        {
+            "class": "person", "score": round(person.score, 4), "points": person.places.astype(float).round(2).tolist(),
+            "point_scores": person.scores.astype(float).round(4).tolist(),
+        }
+        for person in found
+    ]  # fmt: skip
+
+
+def find(outputs: Outputs, people: People, least: float) -> list[Person]:
+    """The people in PoseNet's outputs whose score is ``least`` or more."""
+    if people == "several":
+        return decode_people(outputs, least)
+    person = decode_one(outputs)
+    return [person] if person.score >= least else []
+
+
+def fitted(size: tuple[int, int], model: tuple[int, int]) -> Crop:
+    """The smallest part (x, y, width, height) around a picture that has the model's proportions (width, height)."""
+    factor = max(size[0] / model[0], size[1] / model[1])
+    width, height = model[0] * factor, model[1] * factor
+    return (size[0] - width) / 2, (size[1] - height) / 2, width, height
+
+
+def match(found: list[Followed], before: list[Followed], reach: float) -> list[Followed]:
+    """Smooth the people: each takes over the filter of the nearest person of the last frame within ``reach`` pixels."""
+    left = list(before)
+    for new in found:
+        distances = [float(np.linalg.norm(new.places - old.places, axis=1).mean()) for old in left]
+        if distances and min(distances) <= reach:
+            new.smooth = left.pop(distances.index(min(distances))).smooth
+        new.places = new.smooth(new.places)
+    return found
+
+
+def draw_people(overlay: fb.Marks, found: list[Followed], size: tuple[int, int], least: float) -> None:
+    """Draw key points of the score ``least`` or more, and bones between them; each person has a colour.
+
+    If there is no person, say so.
+    """
+    if not found:
+        draw_notice(overlay, "no person found", size)
+    thick = max(min(size) / 160, 2.0)
+    for person, color in zip(found, _COLORS, strict=False):
+        shown = person.scores >= least
+        places = [(float(x), float(y)) for x, y in person.places]
+        for start, end in BONES:
+            if shown[start] and shown[end]:
+                overlay.line(*places[start], *places[end], color, thick)
+        for place, is_shown in zip(places, shown, strict=True):
+            if is_shown:
+                overlay.point(*place, (1.0, 1.0, 1.0), 2.5 * thick)
+
+
+def _reader(network: Network) -> Callable[[], Outputs]:
+    """Bind the outputs, and make a function that reads them."""
+    stride = _stride(network)
+    arrays: dict[str, Array] = {}
+    buffers: dict[str, fb.GlBuffer] = {}
+    for part, tensor in _parts(network).items():
+        arrays[part] = np.empty(network.outputs[tensor], np.float32)
+        buffers[part] = fb.GlBuffer(arrays[part].nbytes, label=f"PoseNet's {part}")
+        network.bind(tensor, buffers[part])
+
+    def read() -> Outputs:
+        for part, array in arrays.items():
+            buffers[part].read_into(array.reshape(-1), DETECTIONS)
+        return from_tensors(*[arrays[part] for part in _CHANNELS], stride=stride)
+
+    return read
+
+
+def _parts(model: Model) -> dict[str, int]:
+    """The outputs by a part of their names, as _CHANNELS has them. Raises ModelError for a model without them."""
+    found: dict[str, int] = {}
+    for tensor, shape in model.outputs.items():
+        part = next((part for part in _CHANNELS if part in model.names[tensor]), "")
+        if part and len(shape) == 4 and shape[-1] == _CHANNELS[part]:
+            found[part] = tensor
+    images = list(model.inputs.values())
+    cells = {model.outputs[tensor][:3] for tensor in found.values()}
+    if len(found) < len(_CHANNELS) or len(images) != 1 or len(images[0]) != 4 or len(cells) > 1:
+        raise fb.ModelError(
+            f"{model.path.name} is no PoseNet: it needs one picture and the outputs heatmap (1xRxCx17), offset "
+            f"(1xRxCx34), displacement_fwd and displacement_bwd (1xRxCx32), not {list(model.outputs.values())}"
+        )
+    return found
+
+
+def _stride(model: Model) -> float:
+    """Pixels of the model's input between two cells of its outputs."""
+    rows, (image,) = model.outputs[_parts(model)["heatmap"]][1], model.inputs.values()
+    return (image[1] - 1) / max(rows - 1, 1)
