@@ -15,7 +15,7 @@ import cv2
 import numpy as np
 import numpy.typing as npt
 
-FILE = Path(__file__).parent.parent / "demos" / "assets" / "hand.jpg"
+FILE = Path(__file__).parent.parent / "video" / "assets" / "hand.jpg"
 WIDTH, HEIGHT = 960, 720
 ROWS, COLUMNS = np.mgrid[0:HEIGHT, 0:WIDTH].astype(np.float32)
 

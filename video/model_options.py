@@ -19,15 +19,22 @@ class ModelOptions:
     device: str = ""
     """The device as ``Api.new_context`` takes it; "" is the first one that works."""
     delegate: fb.GpuDelegateOptions = field(default_factory=fb.GpuDelegateOptions)
-    """Its ``backend`` is set by ``options``."""
+    """Its ``backend`` and its cache are set by ``options``."""
+    cache: Path | None = None
+    """The folder that keeps compiled programs and packed weights; None keeps nothing."""
+    token: str | None = None
+    """The model's name in the cache; None is the fingerprint of its file."""
 
     def options(self, model: Path) -> fb.GpuDelegateOptions:
-        """The delegate's options for a model file. In a cache without a token the file's fingerprint names it."""
+        """The delegate's options for a model file."""
         named = BY_NAME.get(self.backend)
-        options = replace(self.delegate, backend="auto" if named is None else named.backend)
-        if options.serialization_dir is not None and options.model_token is None:
-            options = replace(options, model_token=fb.fingerprint(model))
-        return options
+        token = fb.fingerprint(model) if self.cache is not None and self.token is None else self.token
+        return replace(
+            self.delegate,
+            backend="auto" if named is None else named.backend,
+            serialization_dir=self.cache,
+            model_token=token,
+        )
 
     @property
     def api(self) -> Api:

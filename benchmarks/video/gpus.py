@@ -138,10 +138,8 @@ def main(
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         write_clip(folder / "clip.mp4", frames)
-        options = ModelOptions(
-            backend,
-            delegate=fb.GpuDelegateOptions(is_precision_loss_allowed=True, serialization_dir=folder / "kept"),
-        )
+        delegate = fb.GpuDelegateOptions(is_precision_loss_allowed=True)
+        options = ModelOptions(backend, delegate=delegate, cache=folder / "kept")
         for task in tasks:
             work = None if task == "decode" else Work(cast(TaskName, task), save=("jsonl",), options=options)
             if work is not None:

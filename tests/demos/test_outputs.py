@@ -30,7 +30,8 @@ from framebind.video.signals import ended_by_signals, raise_if_signalled
 from support import live_demo
 from support.tiny_models import chain
 
-DEMOS = Path(console.__file__).parent
+ROOT = Path(console.__file__).parents[2]
+FOLDERS = ("video", "tools", "demos")
 HOSTILE = "[/red] :smile: [bold]\x1b]0;title\x07\x9b2J\r"
 SHOWN = r"[/red] :smile: [bold]\x1b]0;title\x07\x9b2J\r"
 
@@ -199,7 +200,7 @@ def test_every_console_takes_text_as_it_is() -> None:
     """rich's own Console reads markup: only tools/common/console.py may make one."""
     found = [
         f"{path.name}:{node.lineno}"
-        for path in [*DEMOS.rglob("*.py"), DEMOS.parent / "__main__.py"]
+        for path in [*(file for folder in FOLDERS for file in (ROOT / folder).rglob("*.py")), ROOT / "__main__.py"]
         if path.name != "console.py"
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         if isinstance(node, ast.ImportFrom | ast.Import)

@@ -161,7 +161,7 @@ def test_the_main_code_of_the_readme_runs_as_printed(tmp_path: Path, gl_and_cl: 
 def test_the_tutorial_adds_an_operator(tmp_path: Path) -> None:
     """Its files, written into a copy of the package, are an operator there: nothing else is edited."""
     package = tmp_path / "framebind"
-    for folder in ("delegate", "interop", "kernels"):
+    for folder in ("delegate", "interop", "kernels", "tools"):
         shutil.copytree(ROOT / folder, package / folder, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "__init__.py", package)
     *files, (_, program) = FENCE.findall(ADDING_AN_OPERATOR.read_text(encoding="utf-8"))
@@ -332,7 +332,7 @@ def test_every_page_is_in_an_index_and_links_to_no_page_outside() -> None:
 
 # Paths ----------------------------------------------------------------------------------------------------------------
 
-FOLDERS = ("benchmarks", "delegate", "demos", "docs", "interop", "kernels", "scripts", "tests")
+FOLDERS = ("benchmarks", "delegate", "demos", "docs", "interop", "kernels", "scripts", "tests", "tools", "video")
 SUFFIXES = (".py", ".kern", ".fragments", ".glsl", ".cl", ".sh", ".toml")
 PATH = re.compile(r"\w[\w.*-]*(?:/[\w.*-]+)*/?")
 
@@ -368,7 +368,7 @@ def test_the_files_that_comments_name_exist() -> None:
     files = [path for path in files if path.suffix in {".py", ".kern", ".md", ".fragments"}]
     known = {part for path in files for part in (path.name, name_of(path))}
     missing: list[str] = []
-    for package in ("kernels", "interop", "delegate", "demos", "benchmarks"):
+    for package in ("kernels", "interop", "delegate", "video", "tools", "demos", "benchmarks"):
         for path in (ROOT / package).rglob("*.py"):
             for word in re.findall(r"(?<![\w/*.-])[\w/-]+\.(?:py|kern|md|fragments)\b", "\n".join(remarks(path))):
                 named = any(file.endswith(f"/{word}") for file in known) if "/" in word else word in known
@@ -519,7 +519,7 @@ def test_every_public_name_is_documented(name: str) -> None:
 
 def texts() -> Iterator[str]:
     """Every text of the source, with … for what is put in."""
-    for room in ("interop", "delegate", "demos"):
+    for room in ("interop", "delegate", "video", "tools", "demos"):
         for path in (ROOT / room).rglob("*.py"):
             for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
                 if isinstance(node, ast.JoinedStr):

@@ -15,14 +15,15 @@ import numpy.typing as npt
 
 import framebind as fb
 
+from ...video.assets import HAND_PICTURE, PHOTOGRAPH
+
 Array = npt.NDArray[Any]
 Details = Sequence[Mapping[str, Any]]
 """LiteRT's details of a model's inputs."""
-_ASSETS = Path(__file__).parents[2] / "demos" / "assets"
 _CROPS = {
-    "astronaut": ("astronaut.jpg", slice(None), slice(None)),
-    "astronaut's face": ("astronaut.jpg", slice(20, 276), slice(100, 356)),
-    "hand": ("hand.jpg", slice(None), slice(120, 840)),
+    "astronaut": (PHOTOGRAPH, slice(None), slice(None)),
+    "astronaut's face": (PHOTOGRAPH, slice(20, 276), slice(100, 356)),
+    "hand": (HAND_PICTURE, slice(None), slice(120, 840)),
 }
 """A photograph, a part of it and a drawing, by name: file, rows and columns."""
 _PLAIN = {"black": 0.0, "white": 1.0}
@@ -94,10 +95,10 @@ def _rgb(name: str, height: int, width: int) -> Array:
 
 
 @functools.cache
-def _photograph(file: str) -> Array:
+def _photograph(file: Path) -> Array:
     import cv2
 
-    pixels = cv2.imread(str(_ASSETS / file))
+    pixels = cv2.imread(str(file))
     if pixels is None:
-        raise fb.SourceError(f"the photograph '{_ASSETS / file}' cannot be read: install framebind again")
+        raise fb.SourceError(f"the photograph '{file}' cannot be read: install framebind again")
     return np.ascontiguousarray(pixels[..., ::-1])

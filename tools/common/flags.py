@@ -116,14 +116,11 @@ class DelegateFlags:
 
     def options_for(self, model: Path, backend: AnyBackend, precision: str) -> fb.GpuDelegateOptions:
         """The delegate's options for a model file on one backend ("auto" and "null" as well), with one precision."""
-        return replace(self.delegate_options(precision, model), backend=backend)
+        return replace(self.model_options_for(precision).options(model), backend=backend)
 
-    def delegate_options(self, precision: str, model: Path | None = None) -> fb.GpuDelegateOptions:
-        """The delegate's options with one precision. Its kept programs have the model's fingerprint as their name."""
-        token = self.model_token
-        if self.serialization_dir is not None and token is None and model is not None:
-            token = fb.fingerprint(model)
-        return fb.GpuDelegateOptions(
+    def model_options_for(self, precision: str, backend: str = AUTO) -> ModelOptions:
+        """The same as plain values, for the library, with one precision."""
+        delegate = fb.GpuDelegateOptions(
             is_precision_loss_allowed=PRECISIONS[precision] == "f16",
             max_delegated_partitions=self.max_partitions or None,
             enable_quantization=self.quantization == "true",
@@ -131,9 +128,8 @@ class DelegateFlags:
             first_delegate_node_index=self.first_delegate_node_index,
             last_delegate_node_index=self.last_delegate_node_index,
             wait_type=fb.WaitType[self.wait_type.upper().replace("-", "_")],
-            serialization_dir=self.serialization_dir,
-            model_token=token,
         )
+        return ModelOptions(backend, self.device, delegate, self.serialization_dir, self.model_token)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -151,8 +147,7 @@ class GpuFlags(DelegateFlags):
 
     def model_options(self) -> ModelOptions:
         """The same as plain values, for the library."""
-        delegate = self.delegate_options("f16" if self.f16 else self.precision)
-        return ModelOptions(self.backend, self.device, delegate)
+        return self.model_options_for("f16" if self.f16 else self.precision, self.backend)
 
     def options(self, model: Path) -> fb.GpuDelegateOptions:
         """The delegate's options for a model file."""

@@ -120,12 +120,8 @@ class VideoStage:
             raise ValueError("output='' is no folder: '.' is the current one")
         if backend not in (*BY_NAME, "auto"):
             raise ValueError(f"backend '{backend}' is none of {', '.join(BY_NAME)}, auto")
-        options = ModelOptions(
-            backend,
-            delegate=fb.GpuDelegateOptions(
-                is_precision_loss_allowed=f16, serialization_dir=Path(cache) if cache is not None else None
-            ),
-        )
+        delegate = fb.GpuDelegateOptions(is_precision_loss_allowed=f16)
+        options = ModelOptions(backend, delegate=delegate, cache=Path(cache) if cache is not None else None)
         self.work = Work(
             cast("TaskName", task_for(task or "", str(model))), str(model), save=save, masks=masks,
             suffix=suffix, codec=codec, quality=quality, every=every, start=start, end=end,

@@ -80,7 +80,7 @@ def test_without_the_packages_it_says_what_to_install(monkeypatch: pytest.Monkey
 
 def test_commands_import_no_plotting_package_before_a_chart_is_drawn() -> None:
     drawing = {"altair", "vl_convert", "matplotlib"}
-    for path in ROOT.glob("demos/**/*.py"):
+    for path in ROOT.glob("tools/**/*.py"):
         for node in ast.parse(path.read_text(encoding="utf-8")).body:
             names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
             module = node.module or "" if isinstance(node, ast.ImportFrom) else ""

@@ -334,4 +334,4 @@ def test_a_signal_ends_it_in_good_order(tmp_path: Path, model: str) -> None:
 
 
 def test_the_package_has_the_page() -> None:
-    assert {path.name for path in (ROOT / "demos" / "watching").glob("page.*")} == {"page.html", "page.js", "page.css"}
+    assert {path.name for path in (ROOT / "video" / "live").glob("page.*")} == {"page.html", "page.js", "page.css"}

@@ -12,9 +12,9 @@ import numpy.typing as npt
 import pytest
 
 import framebind as fb
-from framebind.demos.player.report import RECORDING
 from framebind.interop.dlpack import host_array
 from framebind.video.apis import CUDA, GL, api_of
+from framebind.video.copies import RECORDING
 from framebind.video.model_options import ModelOptions
 from framebind.video.network import Crop, Sampling, resample
 from framebind.video.results.rows import Row

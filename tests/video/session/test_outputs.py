@@ -17,9 +17,9 @@ from typer.testing import CliRunner
 
 import framebind as fb
 from framebind.__main__ import app
-from framebind.demos.player.report import MASKS
 from framebind.tools.certify.cases.quantized_models import convolution
 from framebind.video.apis import GL
+from framebind.video.copies import MASKS
 from framebind.video.results import tables
 from framebind.video.results.arrays import ArraysFile
 from framebind.video.results.rows import COLUMNS, make_rows
