@@ -18,6 +18,7 @@ import pyopencl as cl
 
 from ..cuda.api import check, device_count, driver
 from ..cuda.api import device_uuid as cuda_uuid
+from ..cuda.current import entered
 from ..errors import DeviceError
 from .api import device_uuid
 
@@ -53,18 +54,17 @@ class Assembler:
         """The cubin of a program's PTX. Raises DeviceError with the driver's log if it cannot be made."""
         text = _with_registers(text)
         cuda = driver()
-        check(cuda.cuCtxPushCurrent_v2(self._context), "making a CUDA context current")
-        try:
+        with entered(cuda, self._context):
             return _link(cuda, text.rstrip(b"\0") + b"\0")
-        finally:
-            cuda.cuCtxPopCurrent_v2(ctypes.byref(ctypes.c_void_p()))
 
     @functools.cached_property
-    def _context(self) -> ctypes.c_void_p:
+    def _context(self) -> int:
+        """The handle of the context."""
         cuda, device, context = driver(), _cuda_device(device_uuid(self._device)), ctypes.c_void_p()
         check(cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), device), "making a CUDA context")
         weakref.finalize(self, cuda.cuDevicePrimaryCtxRelease_v2, device).atexit = False
-        return context
+        assert context.value is not None
+        return context.value
 
 
 def _with_registers(text: bytes) -> bytes:

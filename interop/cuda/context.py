@@ -9,7 +9,7 @@ import logging
 import operator
 import os
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, Protocol, runtime_checkable
 
 from ..errors import DeviceError
@@ -18,6 +18,7 @@ from ..record.context import CurrentContexts
 from ..uncopied import Uncopied
 from . import api, nvrtc
 from .api import ask, check, driver
+from .current import POPPED, entered, is_current, leave, push
 
 log = logging.getLogger("framebind")
 
@@ -204,16 +205,22 @@ class CudaContext(Uncopied):
 
     def call(self, function: Callable[..., int], *arguments: Any) -> int:
         """Call a function of the driver while this is CUDA's current context, and return its status."""
-        pushed = _enter(self._driver, self.handle)  # entered() takes longer
-        try:
+        cuda, left = self._driver, False
+        if is_current(cuda, self.handle):
             return function(*arguments)
+        try:  # as entered(), which takes longer
+            push(cuda, self.handle)
+            status = function(*arguments)
+            cuda.cuCtxPopCurrent_v2(POPPED)
+            left = True
         finally:
-            if pushed:
-                _leave(self._driver)
+            if not left:
+                leave(cuda, self.handle)
+        return status
 
     def entered(self) -> contextlib.AbstractContextManager[None]:
         """Within the block it is CUDA's current context on this thread."""
-        return _entered(self._driver, self.handle)
+        return entered(self._driver, self.handle)
 
     def finalize(self, owner: object, function: Callable[[Any], int], handle: Any) -> weakref.finalize[Any, Any]:
         """Call ``function(handle)`` when ``owner`` is gone, from any thread, also if this context is closed by then;
@@ -315,35 +322,10 @@ def contexts_on(device: int) -> list[CudaContext]:
     return [context for context in list(_living) if context.device == device and not context.closed]
 
 
-def _enter(cuda: Any, context: int) -> bool:
-    current = ctypes.c_void_p()
-    cuda.cuCtxGetCurrent(ctypes.byref(current))
-    if current.value == context:
-        return False
-    status = cuda.cuCtxPushCurrent_v2(context)
-    if status:
-        check(status, "making a CUDA context current")
-    return True
-
-
-def _leave(cuda: Any) -> None:
-    cuda.cuCtxPopCurrent_v2(ctypes.byref(ctypes.c_void_p()))
-
-
-@contextlib.contextmanager
-def _entered(cuda: Any, context: int) -> Iterator[None]:
-    pushed = _enter(cuda, context)
-    try:
-        yield
-    finally:
-        if pushed:
-            _leave(cuda)
-
-
 def _finalize(process: int, cuda: Any, context: int, device: int, function: Callable[[int], int], handle: int) -> None:
     if os.getpid() != process:  # forked: what is CUDA's is the parent's
         return
-    with _entered(cuda, context):
+    with entered(cuda, context):
         status = function(handle)
     if status:
         log.warning(f"freeing {handle:#x} on CUDA device {device} failed: CUDA error {status}")

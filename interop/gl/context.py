@@ -161,8 +161,10 @@ class GlContext(Uncopied):
     def owned(make: Callable[[], ContextOwner]) -> GlContext:
         """Make a context with ``make``, current on the calling thread; for the library's own use."""
         check_process()
-        previous = _leave_current()
+        previous = _ours_that_is_current()
         try:
+            if previous is not None:
+                previous.release()
             owner = make()
             try:
                 owner.make_current()
@@ -172,17 +174,18 @@ class GlContext(Uncopied):
                         "the new GL context did not become current: the driver is not installed correctly"
                     )
                 context = GlContext(*found, owner)
-            except DeviceError:
+                context._previous = previous
+                _contexts[found[0].name, found[1]] = context
+                _thread.context = context
+            except BaseException:  # also that of a signal handler
                 owner.release()
                 owner.destroy()
+                _thread.context = None
                 raise
-        except DeviceError:
+        except BaseException:
             if previous is not None:
                 previous.make_current()
             raise
-        context._previous = previous
-        _contexts[found[0].name, found[1]] = context
-        _thread.context = context
         return context
 
     @staticmethod
@@ -268,7 +271,9 @@ class GlContext(Uncopied):
         if self._find_current() != self._handle:
             if self._owner is None:
                 raise DeviceError(f"{self} is foreign: make it current with the library that made it")
-            _leave_current()
+            previous = _ours_that_is_current()
+            if previous is not None:
+                previous.release()
             self._owner.make_current()
         self._thread_id = threading.get_ident()
         _thread.context = self
@@ -368,15 +373,14 @@ class GlContext(Uncopied):
         return text.decode(errors="replace")
 
 
-def _leave_current() -> GlContext | None:
-    """Release the context that this thread made current through us. Returns it if it was current and is not closed.
+def _ours_that_is_current() -> GlContext | None:
+    """The context that this thread made current through us, if it is current still and not closed.
 
     A context of EGL cannot replace one of GLX, nor the reverse: the current one must be released first.
     """
     context = _thread.context
     if context is None or context.closed or context._find_current() != context._handle:
         return None
-    context.release()
     return context
 
 

@@ -184,3 +184,24 @@ def test_a_context_that_a_model_made_current() -> None:
             assert fb.GlContext.current() is users
 
         assert interrupted_everywhere(use, recovered) > 5
+
+
+def test_a_new_context() -> None:
+    """What was current is current again, unless the new context is complete when the exception comes."""
+    if not is_wanted("gl"):
+        pytest.skip("FRAMEBIND_DEVICES leaves it out")
+    made = [egl.create(False, None)]  # outside, as an exception may come before anybody has it
+    complete = 0
+    with fb.GlContext.headless() as users:
+
+        def recovered() -> None:
+            nonlocal complete
+            if fb.GlContext.current() is not users:
+                complete += 1
+                made[0].release()
+                made[0].destroy()
+                users.make_current()
+            made[0] = egl.create(False, None)
+
+        assert interrupted_everywhere(lambda: fb.GlContext.owned(lambda: made[0]), recovered) > 20
+    assert complete <= 3  # once without an exception, and at its very end
