@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
 from ..interop.device import Device
 from ..interop.discovery.devices import device_of, open_device
-from ..interop.errors import BindingError, DelegateError
+from ..interop.errors import DelegateError
 from ..kernels.target import Target
 from .cache.cache import Cache
 from .cache.stopwatch import Stopwatch
@@ -17,17 +16,17 @@ from .claim.claims import Claims, claim, claim_again
 from .claim.selection import Selection, select
 from .claim.shape_rules import Shape, shape_sources
 from .claim.variables import Variables, find_variables
-from .litert.native import KERNEL_NAME, NativeDelegate, NativeGraph, Partitioned, log
+from .litert.native import NativeDelegate, NativeGraph, Partitioned, log
 from .options import GpuDelegateOptions
-from .plan.binding import Mappings
 from .read.checks import callers_of
 from .read.model import Model, Subgraph
 from .report import Location, warn_of_low_clock, warn_of_software, warning_text
 from .run.boundary import BoundaryTensors
 from .run.cpu_operators import CpuOperators
 from .run.frames import first_object
+from .run.main_subgraph import MainSubgraph
 from .run.maker import ProgramMaker
-from .run.messages import CLOSED, inputs_and_outputs, tensor_label, why_not_bindable
+from .run.messages import CLOSED
 from .run.partition import Partition
 from .run.program import Program
 
@@ -57,12 +56,11 @@ class Engine:
         self.stopwatch = Stopwatch()
         self._cache: Cache | None = None
         self.maker = ProgramMaker(options.storage, self.stopwatch, tuned=options.is_tuned)
-        self._partitions_by_tensor: dict[int, list[Partition]] = {}
-        """The main subgraph's partitions that a tensor enters or leaves; cleared when ``partitions`` changes."""
+        self.main = MainSubgraph(self.boundary, self._move_to_api_of)
+        """The partitions of the main subgraph, and what is bound to its tensors."""
         self._variables: Variables | None = None
         """The variables of the model, once they were looked for."""
         self._reported: set[int] = set()
-        self._native: NativeDelegate | None = None
         self._retired: list[NativeDelegate] = []
 
     @property
@@ -80,7 +78,7 @@ class Engine:
         interpreter gives None.
         """
         self.check_open()
-        if self._native is not None:
+        if self.main.native is not None:
             raise DelegateError("this GpuDelegate already serves an interpreter: make one for each interpreter")
         self.model = model or self.model
         if self.model is None:
@@ -90,8 +88,8 @@ class Engine:
             )
         self.stopwatch.seconds["read"] += read_seconds
         self.boundary.inputs_are_announced = model is not None
-        self._native = NativeDelegate(self, self.model, quiet=model is not None)
-        return self._native.pointer
+        self.main.native = NativeDelegate(self, self.model, quiet=model is not None)
+        return self.main.native.pointer
 
     @property
     def closed(self) -> bool:
@@ -106,75 +104,35 @@ class Engine:
     @property
     def is_attached(self) -> bool:
         """Whether it serves an interpreter."""
-        return self._native is not None
+        return self.main.native is not None
 
     def detach(self) -> None:
         """Let go of the interpreter, so that another one can be served. Bound objects stay bound."""
         for partition in self.partitions:
             partition.release()
         self.partitions.clear()
-        self._partitions_by_tensor.clear()
+        self.main.clear()
         for known in (self.claims, self.selections, self.unrolled, self._reported):
             known.clear()
         self.boundary.release()
         self.boundary.forget_states()
-        self.boundary.release_variables()
+        self.boundary.memory.release_variables()
         self._variables = None
         self.boundary.preserves_tensors = False
-        if self._native is not None:
-            self._retired.append(self._native)  # LiteRT still calls it when it destroys the interpreter
-            self._native = None
+        if self.main.native is not None:
+            self._retired.append(self.main.native)  # LiteRT still calls it when it destroys the interpreter
+            self.main.native = None
 
     def take_error(self) -> BaseException | None:
         """The exception behind LiteRT's last error, if it was one of ours. It is returned only once."""
-        return self._native.take_error() if self._native is not None else None
-
-    def ended_well(self) -> bool:
-        """Whether LiteRT's last ``invoke``, which raised nothing, has run all callbacks without an error.
-
-        Call it once per run.
-        """
-        # An exception that a signal handler raises (Ctrl-C) just before a callback's first instruction never arrives
-        # there: ctypes prints it, and LiteRT takes the callback for done, or for failed.
-        awaited, native = self.boundary.awaited, self._native
-        completed = not awaited
-        for partition in self.partitions:
-            if partition.subgraph == 0:
-                completed = completed and partition.was_called
-                partition.was_called = False
-        if awaited:
-            awaited.clear()
-        return completed and (native is None or native.error is None)
-
-    def lost_call(self, error: Exception) -> bool:
-        """Whether LiteRT's ``invoke`` failed with this error because a callback did not arrive: see ``ended_well``."""
-        called = all(partition.was_called for partition in self.partitions if partition.subgraph == 0)
-        not_fetched = bool(self.boundary.awaited)
-        self.ended_well()  # which forgets this run
-        if self._native is None or self._native.error is not None:
-            return False
-        failed = (str(error).strip().splitlines() or [""])[-1]
-        # An error before LiteRT calls anything, and one of an operator on the CPU, are no lost calls.
-        return KERNEL_NAME in failed or (called and not_fetched and "failed to invoke" not in failed)
-
-    def input_set(self, tensor: int) -> None:
-        """Note that an input of the model was set in the interpreter."""
-        for partition in self.partitions:
-            if partition.subgraph == 0:
-                partition.input_set(tensor)
-
-    def input_shown(self, tensor: int) -> None:
-        """Note that a view of a tensor's memory was given away, which may be written at any time."""
-        for partition in self.partitions:
-            if partition.subgraph == 0:
-                partition.input_shown(tensor)
+        return self.main.native.take_error() if self.main.native is not None else None
 
     def close(self) -> None:
         """Free everything on the GPU and let go of the bound objects. Calling it again does nothing."""
         if self.closed:
             return
         self.boundary.closed = True
-        self._partitions_by_tensor.clear()
+        self.main.forget()
         if self._cache is not None and self.device is not None:
             with self.device.entered():
                 self._cache.save()
@@ -201,7 +159,8 @@ class Engine:
         self.claims[graph.index] = claims
         # LiteRT applies its delegates to a subgraph again after inputs were resized.
         self.partitions = [partition for partition in self.partitions if partition.subgraph != graph.index]
-        self._partitions_by_tensor.clear()
+        if graph.index == 0:
+            self.main.clear()
         selection = self.selections[graph.index] = select(graph, claims, self.options, self.least_multiply_adds)
         on_gpu = set(selection.operators)
         if selection.preserves_tensors:
@@ -240,7 +199,8 @@ class Engine:
             make_cpu=partial(self._cpu_operators, graph, partition), on_first_run=self._end_start,
         )  # fmt: skip
         self.partitions.append(made)
-        self._partitions_by_tensor.clear()
+        if graph.index == 0:
+            self.main.add(made)
         return made
 
     def _claim_again(self, graph: NativeGraph, operators: Sequence[int], shapes: Mapping[int, Shape]) -> Claims:
@@ -269,20 +229,20 @@ class Engine:
     def copy_to_cpu(self, graph: NativeGraph, tensor: int) -> None:
         """Copy a tensor that the GPU computed to the CPU's memory, counted."""
         self.check_open()
-        with self.boundary.open_device.entered():
+        with self.boundary.memory.open_device.entered():
             self.boundary.download(graph, tensor)
 
     def _end_start(self) -> None:
         """Keep what was compiled, and say if the GPU idled long meanwhile."""
         self._save()
-        device = self.boundary.device
+        device = self.boundary.memory.device
         if device is not None and device.traits.lowers_clock:
             warn_of_low_clock(self.stopwatch.seconds["compile"])
 
     def _save(self) -> None:
         """Save the cache once all programs have run, because some drivers compile at the first run."""
         if self._cache is not None and self._cache.is_new and len(self.programs) == len(self.partitions):
-            self.boundary.open_device.finish()
+            self.boundary.memory.open_device.finish()
             self._cache.save()
 
     # The device -------------------------------------------------------------------------------------------------------
@@ -290,12 +250,12 @@ class Engine:
     @property
     def device(self) -> Device | None:
         """The device that the model runs on; None as long as no operator needs one."""
-        return self.boundary.device
+        return self.boundary.memory.device
 
     def running_device(self) -> Device:
         """The device. Raises DelegateError if nothing runs on one."""
         self.check_open()
-        device = self.boundary.device
+        device = self.boundary.memory.device
         if device is None:
             raise DelegateError("no operator runs on the GPU, so there is nothing to wait for; the log says why")
         return device
@@ -312,102 +272,20 @@ class Engine:
 
     def use(self, device: Device) -> None:
         """Run on a device that the caller has opened, and close it at the end."""
-        self.boundary.use(device)
+        self.boundary.memory.use(device)
         if self.options.serialization_dir is not None and self.model is not None:
             self._cache = self.stopwatch.time("read", Cache, self.options, self.model.content, device.traits)
         self.maker.use(device, self._cache)
 
     def _move_to_api_of(self, obj: Any) -> None:
         """Backend "auto": run on the API of the first object that is bound, while nothing is on the other one yet."""
-        untouched = self.boundary.is_empty and not self.programs
+        untouched = self.boundary.memory.is_empty and not self.programs
         if self.options.backend == "auto" and self.device is not None and untouched:
             other = device_of(first_object(obj), self.device)
             if other is not None:
                 self.device.close()
                 self.use(other)
 
-    # Binding ----------------------------------------------------------------------------------------------------------
-
-    def tensor_number(self, tensor: int | str) -> int:
-        """The number of an input or output of the model that is given by number or by name."""
-        if isinstance(tensor, int):
-            return tensor
-        if not isinstance(tensor, str):
-            try:
-                return operator.index(tensor)
-            except TypeError:
-                raise BindingError(f"{tensor!r} is neither the number nor the name of a tensor") from None
-        subgraph = self.model.subgraphs[0] if self.model is not None else None
-        if subgraph is None:
-            raise BindingError(f"there is no tensor '{tensor}' yet: give the delegate to an interpreter first")
-        ends = dict.fromkeys(i for i in (*subgraph.inputs, *subgraph.outputs) if i >= 0)
-        found = [i for i in ends if subgraph.tensors[i].name == tensor]
-        if len(found) != 1:
-            said = "several of them have" if found else "none of them has"
-            raise BindingError(f"{inputs_and_outputs(subgraph)}; {said} the name '{tensor}'")
-        return found[0]
-
-    def bind(self, obj: Any, tensor: int, mapping: Mappings) -> None:
-        """Let ``obj`` be a tensor of the main subgraph from now on. Raises BindingError if it does not fit."""
-        partitions = self._partitions_with(tensor)
-        self._move_to_api_of(obj)
-        with self.boundary.entered_for(first_object(obj)):
-            self._refuse_shared(tensor, obj)
-            self.boundary.bind((0, tensor), obj, mapping, partitions[0].tensor(tensor))
-        for partition in partitions:
-            partition.rebind(tensor)
-
-    def rebind(self, obj: Any, tensor: int, mapping: Any) -> bool:
-        """Bind an object that is like the one before; False if it is not. ``mapping`` may be plain values."""
-        partitions = self._partitions_by_tensor.get(tensor, ())
-        binding = self.boundary.rebind((0, tensor), obj, mapping) if partitions else None
-        if binding is None:
-            return False
-        for partition in partitions:
-            partition.exchange(tensor, binding)
-        return True
-
-    def unbind(self, tensor: int) -> None:
-        """Let a tensor of the main subgraph be in CPU memory again."""
-        for partition in self._partitions_with(tensor):
-            partition.rebind(tensor)
-        self.boundary.unbind((0, tensor))
-
     def graph(self, subgraph: int) -> NativeGraph | None:
         """LiteRT's side of a subgraph, by number; None before LiteRT has shown it."""
-        return self._native.graph(subgraph) if self._native is not None else None
-
-    def _partitions_with(self, tensor: int) -> list[Partition]:
-        """The partitions of the main subgraph that the tensor enters or leaves; BindingError if there is none."""
-        known = self._partitions_by_tensor.get(tensor)
-        if known is not None:
-            return known
-        graph = self.graph(0)
-        if graph is None:
-            raise BindingError(
-                f"tensor {tensor} cannot be bound yet: give the delegate to an interpreter first, "
-                "with interpreter.modify_graph_with_delegate(delegate)"
-            )
-        if self.closed:
-            raise BindingError(f"tensor {tensor} cannot be bound: {CLOSED}")
-        found = [p for p in self.partitions if p.subgraph == 0 and tensor in (*p.inputs, *p.outputs)]
-        if found and not graph.subgraph.tensors[tensor].variable:
-            self._partitions_by_tensor[tensor] = found
-            return found
-        raise BindingError(why_not_bindable(graph.subgraph, tensor))
-
-    def _refuse_shared(self, tensor: int, obj: Any) -> None:
-        """Refuse inputs that CPU operators also read, and textures for outputs that the model itself reads again."""
-        key = (0, tensor)
-        graph = self.graph(0)
-        assert graph is not None, "partitions were found, so LiteRT has shown the graph"
-        subgraph = graph.subgraph
-        computed, readers = key in self.boundary.uses.computed, self.boundary.uses.cpu_readers.get(key, [])
-        what = tensor_label(tensor, subgraph.tensors[tensor])
-        if readers and not computed:
-            named = ", ".join(f"{i} {subgraph.operators[i].name}" for i in readers)
-            raise BindingError(f"{what} cannot be bound: operators on the CPU read it too ({named}); use set_tensor")
-        if not computed or not getattr(first_object(obj), "format", ""):
-            return
-        if readers or any(tensor in p.inputs for p in self._partitions_with(tensor)):
-            raise BindingError(f"{what} cannot be bound to a texture: the model itself reads it again; bind a buffer")
+        return self.main.native.graph(subgraph) if self.main.native is not None else None

@@ -17,6 +17,7 @@ from .plan.binding import Crop, Values
 from .read.reader import read_file, read_model
 from .report import DelegatedOp, PartitionReport, describe_operators
 from .run.frames import mappings
+from .run.main_subgraph import tensor_number
 from .run.messages import inputs_and_outputs
 from .run.partition import Partition
 from .run.program import Program
@@ -128,7 +129,9 @@ class GpuDelegate(Uncopied):
             for number, claims in engine.claims.items()
             for operator, reason in (*claims.unsupported.items(), *engine.selections[number].not_selected.items())
         }
-        on_cpu = {(part.subgraph, i): reason for part in engine.partitions for i, reason in part.cpu_reasons.items()}
+        on_cpu = {
+            (part.subgraph, i): reason for part in engine.partitions for i, reason in part.prepared.cpu_reasons.items()
+        }
         numbers = {(report.subgraph, i): report.number for report in self.partitions() for i in report.operators}
         numbers = {place: number for place, number in numbers.items() if place not in on_cpu}
         for subgraph, loop in engine.unrolled.items():  # a loop's before those of loops inside it
@@ -174,7 +177,7 @@ class GpuDelegate(Uncopied):
     def fence(self) -> Fence:
         """A fence after all runs so far: ``wait()`` blocks until the GPU has passed it, ``done`` only asks."""
         boundary = self.engine.boundary
-        device = boundary.device
+        device = boundary.memory.device
         if device is None or boundary.closed:
             device = self.engine.running_device()  # which raises
         if device.needs_entering:
@@ -305,18 +308,18 @@ class GpuDelegate(Uncopied):
             Off the thread or context of the model.
         """
         if not isinstance(tensor_index, int):
-            tensor_index = self.engine.tensor_number(tensor_index)
+            tensor_index = tensor_number(self.engine.model, tensor_index)
         values: Any = (mean, std, order, crop, rotation, flip)
-        if not self.engine.rebind(obj, tensor_index, values):
-            self.engine.bind(obj, tensor_index, mappings(*values))
+        if not self.engine.main.rebind(obj, tensor_index, values):
+            self.engine.main.bind(obj, tensor_index, mappings(*values))
 
     def unbind(self, tensor_index: int | str) -> None:
         """Let the tensor, given by number or name, be in CPU memory again. Does nothing if no object is bound."""
-        self.engine.unbind(self.engine.tensor_number(tensor_index))
+        self.engine.main.unbind(tensor_number(self.engine.model, tensor_index))
 
     def is_bound(self, tensor_index: int | str) -> bool:
         """Whether an object of the user is bound to the tensor, given by number or name."""
-        return self.engine.boundary.is_bound((0, self.engine.tensor_number(tensor_index)))
+        return self.engine.boundary.memory.is_bound((0, tensor_number(self.engine.model, tensor_index)))
 
     # Reading results --------------------------------------------------------------------------------------------------
 
@@ -336,7 +339,7 @@ class GpuDelegate(Uncopied):
         An input or output of the model may be given by its name. Raises BindingError if there is no such tensor, or if
         it was not computed yet.
         """
-        engine, tensor_index = self.engine, self.engine.tensor_number(tensor_index)
+        engine, tensor_index = self.engine, tensor_number(self.engine.model, tensor_index)
         subgraph = engine.model.subgraphs[subgraph_index] if engine.model is not None else None
         if subgraph is None or not 0 <= tensor_index < len(subgraph.tensors):
             known = inputs_and_outputs(subgraph) if subgraph is not None else "the delegate has no model yet"

@@ -280,11 +280,11 @@ class Interpreter(Uncopied, litert.Interpreter):
                     self._ensure_safe()  # which raises LiteRT's error
                 self._interpreter.Invoke()
             except (RuntimeError, ValueError) as error:
-                if delegate is not None and delegate.engine.lost_call(error):
+                if delegate is not None and delegate.engine.main.lost_call(error):
                     raise KeyboardInterrupt from error
                 raise_own(delegate, error, "run")
                 raise
-            if delegate is not None and not delegate.engine.ended_well():
+            if delegate is not None and not delegate.engine.main.ended_well():
                 raise_own(delegate, None, "run")
                 raise KeyboardInterrupt  # or what else a signal handler raised, which ctypes has printed
             return delegate.event() if delegate is not None and wait_for is not None else None
@@ -299,7 +299,7 @@ class Interpreter(Uncopied, litert.Interpreter):
         """Say that all inputs are set: a signature's runner sets them in LiteRT itself."""
         if self._gpu_delegate is not None:
             for tensor in self.inputs():
-                self._gpu_delegate.engine.input_set(tensor)
+                self._gpu_delegate.engine.main.input_set(tensor)
 
     @alone
     def inputs(self) -> list[int]:
@@ -382,7 +382,7 @@ class Interpreter(Uncopied, litert.Interpreter):
             with self._lock:
                 self._check_readable(tensor_index)
                 if self._gpu_delegate is not None:
-                    self._gpu_delegate.engine.input_shown(tensor_index)
+                    self._gpu_delegate.engine.main.input_shown(tensor_index)
                 return self._interpreter.tensor(self._interpreter, tensor_index)
 
         return view
@@ -400,7 +400,7 @@ class Interpreter(Uncopied, litert.Interpreter):
             )
         super().set_tensor(tensor_index, value)
         if delegate is not None:
-            delegate.engine.input_set(tensor_index)
+            delegate.engine.main.input_set(tensor_index)
 
     @alone
     def reset_all_variables(self) -> Any:

@@ -70,7 +70,7 @@ class CpuOperators:
         """
         native = self._native
         for tensor in (*self._inputs, *self._outputs):
-            if boundary.is_bound((native.index, tensor)):
+            if boundary.memory.is_bound((native.index, tensor)):
                 label = tensor_label(tensor, tensors[tensor])
                 raise ModelError(f"{label} is bound to an object, but the CPU computes with these shapes: unbind it")
         for tensor in self._inputs:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from ...interop.errors import DelegateError, ModelError
-from ...kernels.tensor import RUNTIME_DTYPES, TensorInfo
+from ...interop.errors import DelegateError
+from ...kernels.tensor import RUNTIME_DTYPES
 from ..claim.claims import Claims
 from ..claim.shape_rules import Shape
+from ..claim.variables import Variable
 from ..litert.native import NativeGraph, Partitioned
 from ..plan.binding import Binding
 from ..plan.tensor_uses import Key
@@ -16,10 +17,78 @@ from ..transform.graph import Graph
 from .boundary import BoundaryTensors
 from .cpu_operators import CpuOperators
 from .maker import ProgramMaker
-from .messages import CLOSED, named_reasons, tensor_label
-from .objects import check_objects
+from .memory import BoundaryMemory
+from .messages import CLOSED, tensor_label
+from .prepared import PreparedClaims
 from .program import Program
-from .uploads import Uploads, plan_uploads
+from .uploads import Uploads
+
+
+class BoundProgram:
+    """The program of a partition, built at the first run, and the objects that it does not have yet.
+
+    ``subgraph`` and ``variables`` say where in ``memory`` the objects of its tensors are. An object for one of the
+    ``outputs`` waits for the next run: until then, results are read from the object before.
+    """
+
+    def __init__(
+        self,
+        memory: BoundaryMemory,
+        maker: ProgramMaker,
+        subgraph: int,
+        outputs: tuple[int, ...],
+        variables: Mapping[int, Variable],
+    ) -> None:
+        self._memory, self._maker, self._subgraph = memory, maker, subgraph
+        self._outputs, self._variables = outputs, variables
+        self.program: Program | None = None
+        self.changed: set[int] = set()
+        """The boundary tensors whose current bindings ``program`` does not have yet."""
+        self.untuned = False
+        """``program`` follows the rules and is to be tuned."""
+
+    def rebind(self, tensor: int) -> None:
+        """Take over a tensor's binding at the next run: another kind of object, or none."""
+        self.changed.add(tensor)
+
+    def exchange(self, tensor: int, binding: Binding) -> None:
+        """Take over another object of the same kind, without new decisions."""
+        if self.program is None or tensor in self.changed or tensor in self._outputs:
+            self.rebind(tensor)
+            return
+        self.program.bind(tensor, binding)
+
+    def build(self, name: str, graph: Callable[[], Graph], *, may_measure: bool) -> Program:
+        """Make the program, which has no objects yet."""
+        self.program, self.untuned = self._maker.first(name, graph, may_measure=may_measure)
+        self.changed = {*self.program.graph.inputs, *self.program.graph.outputs}
+        return self.program
+
+    def bind_changed(self, program: Program) -> set[int]:
+        """Bind the objects that the program does not have yet. Returns the tensors."""
+        graph = program.graph
+        for tensor in self.changed:
+            if tensor in graph.inputs or tensor in graph.outputs:
+                variable = self._variables.get(tensor)
+                if variable is None:
+                    binding = self._memory.binding((self._subgraph, tensor), graph.tensors[tensor])
+                else:
+                    binding = self._memory.variable_binding(variable)
+                program.bind(tensor, binding)
+        changed, self.changed = self.changed, set()
+        return changed
+
+    def tune(self, program: Program, name: str, graph: Callable[[], Graph]) -> Program:
+        """Put the program that is measured to be the fastest in the place of the one by rule."""
+        program.check_bindings()
+        self.program, self.untuned = self._maker.tune(program, name, graph), False
+        return self.program
+
+    def release(self) -> None:
+        """Free the program; the next run builds another one."""
+        if self.program is not None:
+            self.program.release()
+            self.program = None
 
 
 class Partition:
@@ -41,218 +110,100 @@ class Partition:
         make_cpu: Callable[[], CpuOperators],
         on_first_run: Callable[[], None],
     ) -> None:
-        self._boundary, self._native, self._claims, self._maker = boundary, native, claims, maker
-        self._sources, self._claim_again, self._make_cpu = sources, claim_again, make_cpu
-        self._on_first_run = on_first_run
+        self._boundary, self._native, self._on_first_run = boundary, native, on_first_run
         self.subgraph, self.operators = native.index, partitioned.operators
         self.inputs = tuple(i for i in partitioned.inputs if i >= 0 and claims.tensors[i].constant is None)
         self.inputs = tuple(i for i in self.inputs if not self._is_handle(i))
         self.outputs = tuple(i for i in partitioned.outputs if not self._is_handle(i))
+        self._check_types(claims)
         self._written: tuple[Key, ...] = ()
         """The outputs that have elements, as the boundary knows them."""
-        self._check_types()
         self._states = tuple(i for i in self.inputs if claims.tensors[i].variable)
         """Variable tensors, whose values LiteRT may set."""
         used = [variable for variable in claims.variables if {*variable.operators} & {*self.operators}]
         self._variables = {variable.tensor: variable for variable in used}
         """The variables that the partition reads or assigns, by the tensors that stand for their values."""
+        self.prepared = PreparedClaims(
+            native, claims, self.operators, self.inputs, self.outputs, sources=sources,
+            has_states=bool(self._states or self._variables), claim_again=claim_again, make_cpu=make_cpu,
+        )  # fmt: skip
         copied = [tensor for tensor in self.inputs if tensor not in self._states]
-        self._from_cpu = boundary.uses.add_partition(native.index, copied, self.outputs)
-        self._uploads = Uploads()
-        self._announced = self._announced_inputs()
-        """The inputs of the model that this partition copies, if the interpreter reports when they are set."""
-        self._prepared_for = self._model_shapes()
-        self._is_empty = False
-        """No output has elements, so there is nothing to compute."""
-        self._cpu: CpuOperators | None = None
-        """Set if operators cannot run on the GPU with the current shapes and types."""
-        self._reasons: Mapping[int, str] = {}
-        """The reason for each of these operators."""
-        self.program: Program | None = None
+        from_cpu = boundary.uses.add_partition(native.index, copied, self.outputs)
+        announced = boundary.inputs_are_announced and self.subgraph == 0
+        self._uploads = Uploads(from_cpu, {*from_cpu} & {*native.subgraph.inputs} if announced else ())
+        self.bound = BoundProgram(boundary.memory, maker, self.subgraph, self.outputs, self._variables)
         self.was_called = False
         """LiteRT has called ``invoke`` since the flag was cleared."""
-        self._untuned = False
-        """``program`` follows the rules and is to be tuned."""
-        self._unbound: set[int] = set()
-        """The boundary tensors whose current bindings ``program`` does not have yet."""
-
-    def _announced_inputs(self) -> set[int]:
-        if not self._boundary.inputs_are_announced or self.subgraph != 0:
-            return set()
-        return set(self._from_cpu) & set(self._native.subgraph.inputs)
 
     def _is_handle(self, tensor: int) -> bool:
         """Whether a tensor is the handle of a variable; programs use the variable's value instead."""
         return self._native.subgraph.tensors[tensor].dtype == "resource"
 
-    def _check_types(self) -> None:
+    def _check_types(self, claims: Claims) -> None:
         for tensor in (*self.inputs, *self.outputs):
-            info = self._claims.tensors[tensor]
+            info = claims.tensors[tensor]
             if info.dtype not in RUNTIME_DTYPES:
                 raise DelegateError(
                     f"{tensor_label(tensor, info)} enters or leaves the GPU as {info.dtype}, which none can: this is a "
                     "defect of framebind, please report it"
                 )
 
-    # Shapes -----------------------------------------------------------------------------------------------------------
+    @property
+    def program(self) -> Program | None:
+        """The program; None before the first run."""
+        return self.bound.program
 
     def prepare(self) -> None:
         """Set the outputs' shapes from the inputs'; drop a program that was made for other shapes."""
-        native = self._native
-        shapes = {tensor: native.shape(tensor) for tensor in self._sources}
-        others = self._other_types()
-        if others or any(self._shape(tensor) != shape for tensor, shape in shapes.items()):
-            self._adopt(self._claim_again(shapes), others)
-        self._prepared_for = self._model_shapes()
-        self._written = tuple((native.index, tensor) for tensor in self.outputs if 0 not in self._shape(tensor))
-        for tensor in self._announced:
+        native, prepared = self._native, self.prepared
+        if prepared.update():
+            self.release()
+        self._written = tuple((native.index, tensor) for tensor in self.outputs if 0 not in prepared.shape(tensor))
+        for tensor in self._uploads.announced:
             self.input_set(tensor)  # LiteRT may have moved its memory
         for tensor in self.outputs:
-            shape = self._output_shape(tensor)
-            if native.shape(tensor) != shape or others:
+            shape = prepared.output_shape(tensor)
+            if native.shape(tensor) != shape or prepared.has_other_types:
                 native.set_shape(tensor, shape)
             if 0 in shape:
                 self._boundary.has_no_elements(native, tensor)
 
-    def _other_types(self) -> dict[int, str]:
-        """The reason for each operator that reads a tensor of the CPU whose type differs from the file's."""
-        native, reasons = self._native, dict[int, str]()
-        for index in self.operators:
-            for tensor in set(self.inputs).intersection(native.subgraph.operators[index].inputs):
-                declared, dtype = native.subgraph.tensors[tensor], native.dtype(tensor)
-                if dtype != declared.dtype:
-                    reasons[index] = f"tensor '{declared.name}' is {dtype}, not {declared.dtype} as the file says"
-        return reasons
-
-    def _adopt(self, claims: Claims, others: Mapping[int, str]) -> None:
-        """Take over claims for other shapes. The CPU computes if the GPU cannot run every operator with them.
-
-        It also does if there are ``others``, the reasons of operators on tensors whose types differ from the file's.
-        If the CPU cannot run them either, raise ModelError and change nothing.
-        """
-        reasons, cpu = {**claims.unsupported, **others}, None
-        all_empty = bool(self.outputs) and all(0 in claims.tensors[tensor].shape for tensor in self.outputs)
-        is_empty = bool(reasons) and all_empty
-        if reasons and not is_empty:
-            if self._states or self._variables:
-                raise ModelError(
-                    f"the model does not take input shapes {self._model_shapes()} while its states are on the GPU: "
-                    f"{named_reasons(self._native.subgraph, reasons)}. Use an interpreter without the delegate for them"
-                )
-            cpu = self._make_cpu()
-            cpu.prepare(reasons)
-        self._claims, self._cpu, self._is_empty, self._reasons = claims, cpu, is_empty, reasons
-        self.release()
-
-    @property
-    def cpu_reasons(self) -> dict[int, str]:
-        """The reason for each operator that is on the CPU because of the current shapes."""
-        if self._cpu is None:
-            return {}
-        reasons = self._reasons
-        return {
-            i: reasons.get(i, f"operator {min(reasons)}, of the same partition, is on the CPU") for i in self.operators
-        }
-
-    def _output_shape(self, tensor: int) -> Shape:
-        return self._shape(tensor) if self._cpu is None else self._cpu.shape(tensor)
-
-    def _shape(self, tensor: int) -> Shape:
-        return self._claims.tensors[tensor].shape
-
-    def _model_shapes(self) -> list[Shape]:
-        """The shapes of the model's inputs."""
-        return [self._native.shape(i) for i in self._native.subgraph.inputs if i >= 0]
-
-    def tensor(self, tensor: int) -> TensorInfo | None:
-        """A boundary tensor with its current shape; None after an input was resized and before ``prepare``."""
-        return self._claims.tensors[tensor] if self._model_shapes() == self._prepared_for else None
-
-    # Binding ----------------------------------------------------------------------------------------------------------
-
-    def rebind(self, tensor: int) -> None:
-        """Take over the tensor's binding at the next run: another kind of object, or none."""
-        if tensor in self.inputs or tensor in self.outputs:
-            self._unbound.add(tensor)
-
-    def exchange(self, tensor: int, binding: Binding) -> None:
-        """Take over another object of the same kind, without new decisions.
-
-        An output is exchanged at the next run: until then, results are read from the previous object.
-        """
-        if self.program is None or tensor in self._unbound or tensor in self.outputs:
-            self.rebind(tensor)
-            return
-        self.program.bind(tensor, binding)
-
-    def _bind(self, program: Program) -> None:
-        """Bind changed objects, and find the tensors that have to be copied from the CPU."""
-        graph, boundary = program.graph, self._boundary
-        for tensor in self._unbound:
-            if tensor in graph.inputs or tensor in graph.outputs:
-                variable = self._variables.get(tensor)
-                if variable is None:
-                    binding = boundary.binding((self.subgraph, tensor), graph.tensors[tensor])
-                else:
-                    binding = boundary.variable_binding(variable)
-                program.bind(tensor, binding)
-        from_cpu = [i for i in self._from_cpu if i in graph.inputs and not boundary.is_on_gpu((self.subgraph, i))]
-        arrays = {i for i in from_cpu if boundary.is_bound((self.subgraph, i))}
-        self._uploads = plan_uploads(
-            from_cpu,
-            lasting=(self._claims.constant_derived | self._announced) - arrays,
-            fresh=self._unbound,
-            pending=self._uploads.once,
-        )
-        self._unbound.clear()
-
     def input_set(self, tensor: int) -> None:
         """Copy an input of the model before the next run, because it was set."""
-        uploads, program = self._uploads, self.program
-        if program is None or tensor not in self._announced or tensor in uploads.once:
-            return
-        if tensor in program.graph.inputs and not self._boundary.is_bound((0, tensor)):
-            self._uploads = uploads._replace(once=(*uploads.once, tensor))
+        program = self.bound.program
+        if program is not None and tensor in program.graph.inputs and not self._boundary.memory.is_bound((0, tensor)):
+            self._uploads.value_set(tensor)
 
     def input_shown(self, tensor: int) -> None:
         """Copy an input of the model before each run, because a view of its memory was given away."""
-        if tensor in self._announced:
-            self._announced.remove(tensor)
-            self._unbound.add(tensor)
-
-    # Running ----------------------------------------------------------------------------------------------------------
+        if self._uploads.shown(tensor):
+            self.bound.rebind(tensor)
 
     def invoke(self) -> None:
         """Bind changed objects, copy inputs from the CPU, run, and mark the outputs as being on the GPU."""
         self.was_called = True
-        if self._boundary.closed:
+        boundary = self._boundary
+        if boundary.closed:
             raise DelegateError(CLOSED)
-        if self._boundary.needs_entering:
-            with self._boundary.open_device.entered():
+        if boundary.memory.needs_entering:
+            with boundary.memory.open_device.entered():
                 self._invoke()
         else:
             self._invoke()
 
     def _invoke(self) -> None:
-        if self._is_empty or self._cpu is not None:
-            for tensor in self._from_cpu:
-                self._boundary.upload_for_others(self._native, tensor, self._claims.tensors[tensor])
-            if self._cpu is not None:
-                self._cpu.invoke(self._boundary, self._claims.tensors)
+        if self.prepared.is_empty or self.prepared.cpu is not None:
+            self._invoke_on_cpu()
             return
-        program = self.program
-        if program is None or self._unbound:
+        bound, uploads = self.bound, self._uploads
+        program = bound.program
+        if program is None or bound.changed:
             program = self._bound_program()
         if program.needs_check:
-            check_objects(program.bindings, self.outputs, self._claims.tensors)
-            program.needs_check = False
+            program.check_bindings()
         boundary, native = self._boundary, self._native
-        if self._uploads.once:
-            for tensor in self._uploads.once:
-                boundary.upload(native, tensor)
-            self._uploads = self._uploads._replace(once=())
-        for tensor in self._uploads.each_run:
-            boundary.upload(native, tensor)
+        if uploads.once or uploads.each_run:
+            uploads.run(boundary, native)
         for tensor in self._states:
             boundary.upload_state(native, tensor)
         (program.commands or program.record()).run()
@@ -265,46 +216,55 @@ class Partition:
             program.has_run = True
             self._on_first_run()
 
+    def _invoke_on_cpu(self) -> None:
+        """Compute on the CPU, if there is anything to compute, and copy what other partitions read."""
+        tensors, cpu = self.prepared.claims.tensors, self.prepared.cpu
+        for tensor in self._uploads.tensors:
+            self._boundary.upload_for_others(self._native, tensor, tensors[tensor])
+        if cpu is not None:
+            cpu.invoke(self._boundary, tensors)
+
     def record(self) -> int:
         """Build, bind and record the program, and return the number of its dispatches."""
-        if self._is_empty or self._cpu is not None:
+        if self.prepared.is_empty or self.prepared.cpu is not None:
             return 0
-        with self._boundary.open_device.entered():
+        with self._boundary.memory.open_device.entered():
             return self._bound_program().record().dispatches
 
     def _bound_program(self) -> Program:
-        """The program, built if necessary, with all current bindings."""
-        self._boundary.open_device.check()
-        if self.program is None:
+        """The program, built and tuned if necessary, with all current bindings."""
+        self._boundary.memory.open_device.check()
+        bound, program = self.bound, self.bound.program
+        if program is None:
             # A state is left alone: each run that is measured would move it on.
-            may_measure = not self._states and not self._variables
-            self.program, self._untuned = self._maker.first(self._name, self._graph, may_measure=may_measure)
-            self._unbound = {*self.program.graph.inputs, *self.program.graph.outputs}
-        if self._unbound:
-            self._bind(self.program)
-        if self._untuned:
-            check_objects(self.program.bindings, self.outputs, self._claims.tensors)
-            self.program, self._untuned = self._maker.tune(self.program, self._name, self._graph), False
-        return self.program
+            program = bound.build(self._name, self._graph, may_measure=not self._states and not self._variables)
+        if bound.changed:
+            self._plan_uploads(program, bound.bind_changed(program))
+        return bound.tune(program, self._name, self._graph) if bound.untuned else program
+
+    def _plan_uploads(self, program: Program, changed: set[int]) -> None:
+        """Find the tensors that have to be copied from the CPU, after the objects of some have changed."""
+        memory, inputs = self._boundary.memory, program.graph.inputs
+        tensors = [i for i in self._uploads.tensors if i in inputs and not memory.is_on_gpu((self.subgraph, i))]
+        arrays = {i for i in tensors if memory.is_bound((self.subgraph, i))}
+        constant = self.prepared.claims.constant_derived
+        self._uploads.plan(tensors, constant=constant, arrays=arrays, changed=changed)
 
     def _graph(self) -> Graph:
-        return self._claims.graph(self.operators, (*self.inputs, *self._variables), self.outputs)
+        return self.prepared.claims.graph(self.operators, (*self.inputs, *self._variables), self.outputs)
 
     @property
     def _name(self) -> str:
         """The program's name in the cache: subgraph, operators, inputs, and the shapes from which all others follow."""
-        shapes = [self._shape(tensor) for tensor in self._sources]
-        return f"{self.subgraph} {self.operators} {self.inputs} {shapes}"
+        return f"{self.subgraph} {self.operators} {self.inputs} {self.prepared.source_shapes()}"
 
     def release(self) -> None:
         """Free the program; the next run builds another one."""
-        if self.program is not None:
-            self.program.release()
-            self.program = None
+        self.bound.release()
 
     def report(self, number: int) -> PartitionReport:
         """The partition's operators and tensors and, once it was recorded, the memory and dispatches that it takes."""
-        program = self.program if not self._unbound else None
+        program = self.bound.program if not self.bound.changed else None
         commands = program.record() if program is not None else None
         return PartitionReport(
             number,

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Hashable, Mapping
 from typing import Any
 
+from ...interop.arrays import share_elements
 from ...interop.binaries import BinaryStore
 from ...interop.device import CommandList, Device, Kernel, Resource, Slot, Step
 from ...interop.errors import BindingError, ModelError
@@ -18,6 +19,8 @@ from ..plan.binding import Binding
 from ..plan.conversions import add_conversions
 from ..plan.placement import Layout, plan_layout, slot_name
 from ..plan.steps import build_steps, picture_slots
+from ..transform.graph import Graph
+from .messages import tensor_label
 
 log = logging.getLogger("framebind")
 
@@ -108,6 +111,16 @@ class Program:
             self._show(commands, tensor, binding, before)
         elif tensor in self._slot_names:
             commands.set_slot(self._slot_names[tensor], binding.resource)
+
+    def check_bindings(self) -> None:
+        """Refuse an object that is written and read (or written twice) in one run, whose order only the model decides.
+
+        Raises BindingError.
+        """
+        handles = [resource.handle for binding in self.bindings.values() for resource in binding.resources]
+        if len(set(handles)) < len(handles):
+            _refuse_written(self.bindings, self.graph)
+        self.needs_check = False
 
     def record(self) -> CommandList:
         """The commands of a run. They are planned, compiled and recorded now, unless no view has changed since the last
@@ -232,3 +245,29 @@ class Program:
         if before is None or (before.parameters is not binding.parameters and before.parameters != binding.parameters):
             for step, argument in self._pictures.get(name, ()):
                 commands.set_parameters(step, argument, binding.parameters)
+
+
+def _refuse_written(bindings: Mapping[int, Binding], graph: Graph) -> None:
+    """Raise BindingError if an object that is an output is another tensor too."""
+    places = [(tensor, frame, r) for tensor, one in bindings.items() for frame, r in enumerate(one.resources)]
+    for output, frame, written in [place for place in places if place[0] in graph.outputs]:
+        for other, other_frame, resource in places:
+            if (other, other_frame) != (output, frame) and _overlap(resource, written):
+                part = f", frame {other_frame}" if other == output else ""
+                raise BindingError(
+                    f"{resource.label} is bound to {tensor_label(output, graph.tensors[output])} and to "
+                    f"tensor {other}{part}: bind another object to one of them, and swap the two between invokes"
+                )
+
+
+def _overlap(one: Resource, other: Resource) -> bool:
+    """Whether two resources share memory. Textures do if their handles are equal; buffers may be parts of one."""
+    if one.handle != other.handle:
+        return False
+    if one.format != "" or other.format != "":
+        return True
+    if one.offset >= other.offset + other.nbytes or other.offset >= one.offset + one.nbytes:
+        return False
+    if one.layout is None or other.layout is None:
+        return True
+    return share_elements(one.layout, one.offset, other.layout, other.offset)

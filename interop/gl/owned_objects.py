@@ -27,7 +27,8 @@ class OwnedObjects:
 
     def __init__(self, gl: GlApi) -> None:
         self._gl = gl
-        self._deletions: deque[tuple[Kind, int]] = deque()
+        self.deletions: deque[tuple[Kind, int]] = deque()
+        """The objects that the next ``drain`` deletes."""
         self._made_once: dict[tuple[Kind, str], int] = {}
         self.live: Counter[str] = Counter()
         """The number of GL objects of each kind that were made and not deleted yet."""
@@ -44,12 +45,12 @@ class OwnedObjects:
 
     def defer_delete(self, kind: Kind, name: int) -> None:
         """Queue an object for deletion by the next ``drain``. Any thread may call this: finalizers do."""
-        self._deletions.append((kind, name))
+        self.deletions.append((kind, name))
 
     def drain(self) -> None:
         """Delete the queued objects. Call it on the context's thread, with the context current."""
-        while self._deletions:
-            kind, name = self._deletions.popleft()
+        while self.deletions:
+            kind, name = self.deletions.popleft()
             self.live[kind] -= 1
             if kind == "buffer":
                 self.mapped.discard(name)

@@ -837,8 +837,8 @@ def test_failed_frames_leave_no_text_behind() -> None:
     assert len(lengths) == 1 and max(lengths) < 1000
     delegate.bind_buffer_to_tensor(NullResource("another", 240), 1)
     interpreter.invoke()
-    assert delegate.engine._native is not None and not any(
-        g._report_error for g in delegate.engine._native._graphs.values()
+    assert delegate.engine.main.native is not None and not any(
+        g._report_error for g in delegate.engine.main.native._graphs.values()
     )
     delegate.close()
 

@@ -166,7 +166,7 @@ def test_what_invoke_waits_for(gpu: Device, wait_type: fb.WaitType, monkeypatch:
     interpreter.set_allow_buffer_handle_output(True)
     interpreter.allocate_tensors()
     interpreter.set_tensor(0, x)
-    device = delegate.engine.boundary.open_device
+    device = delegate.engine.running_device()
     real = device.fence
     monkeypatch.setattr(device, "fence", fence)
     for _ in range(3):

@@ -116,7 +116,7 @@ def test_none_supported_runs_on_the_cpu_and_says_so(caplog: pytest.LogCaptureFix
         "No operations will run on the GPU, and all 2 operations will run on the CPU.",
     ]
     assert {op.runs_on for op in interpreter.delegated_ops()} == {"cpu"} and delegate.partitions() == []
-    assert delegate.engine.boundary.device is None, "no device is opened for nothing"
+    assert delegate.engine.device is None, "no device is opened for nothing"
 
 
 # Which partitions ----------------------------------------------------------------------------------------------------

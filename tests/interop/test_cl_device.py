@@ -559,7 +559,7 @@ def test_opengl_has_no_events(context: fb.GlContext) -> None:
 
 
 def runs_on(delegate: fb.GpuDelegate) -> type:
-    return type(delegate.engine.boundary.device)
+    return type(delegate.engine.device)
 
 
 def test_auto_takes_the_api_whose_context_is_current(cl_context: fb.ClContext, context: fb.GlContext) -> None:

@@ -252,7 +252,7 @@ def test_a_video_goes_through_a_model_on_opencl_without_copies(
         assert fb.transfers.bytes > 0, "the camera's own upload is not counted"
         assert fb.transfers.bytes_except("camera frame") == 0
         drawn.append(pipeline.picture.read().astype(int))
-        device = pipeline.delegate.engine.boundary.device
+        device = pipeline.delegate.engine.device
         assert device is not None
         assert device.traits.api == backend
         pipeline.delegate.close()

@@ -82,7 +82,8 @@ class GlCommandList(BaseCommandList[GlRecording]):
                 if resource not in self._just_checked:
                     resource.check_unchanged()
             self._just_checked.clear()
-        self._context.objects.drain()
+        if self._context.objects.deletions:
+            self._context.objects.drain()
 
     def release(self) -> None:
         """Let go of the steps' resources. May be called more than once."""

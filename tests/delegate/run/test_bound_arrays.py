@@ -143,7 +143,7 @@ def test_a_ring_of_arrays_takes_one_buffer(gpu: Device) -> None:
         delegate.bind_buffer_to_tensor(frame, 0)
         interpreter.invoke()
         np.testing.assert_allclose(target, np.exp(np.tanh(value)), rtol=1e-5)
-        binding = delegate.engine.boundary.binding((0, 0), TensorInfo("x", SHAPE, "float32"))
+        binding = delegate.engine.boundary.memory.binding((0, 0), TensorInfo("x", SHAPE, "float32"))
         buffers.add(id(binding.resource))
     assert len(buffers) == 1
     delegate.close()
@@ -248,7 +248,7 @@ def test_a_larger_array_takes_a_larger_buffer() -> None:
     for array in (np.zeros(SHAPE, np.float16), np.zeros(SHAPE, np.float32)):
         delegate.bind_buffer_to_tensor(array, 0)
         interpreter.invoke()
-        binding = delegate.engine.boundary.binding((0, 0), TensorInfo("x", SHAPE, "float32"))
+        binding = delegate.engine.boundary.memory.binding((0, 0), TensorInfo("x", SHAPE, "float32"))
         assert binding.resource.nbytes == array.nbytes
     delegate.close()
 

@@ -243,7 +243,7 @@ def test_the_next_frame_compiles_and_allocates_nothing(gpu: Device) -> None:
         out = seen(interpreter, delegate, fb.YuvPicture.from_frame(frame))
         assert np.abs(out - swscale(frame, "bt601", "limited")).max() <= 1 / 255
         partition = delegate.engine.partitions[0]
-        binding = delegate.engine.boundary.binding((0, 0), TensorInfo("x", SHAPE, "float32"))
+        binding = delegate.engine.boundary.memory.binding((0, 0), TensorInfo("x", SHAPE, "float32"))
         now = (id(partition.program and partition.program.record()), *map(id, binding.resources))
         assert before in (None, now)
         before = now
@@ -352,7 +352,7 @@ def test_arrays_and_planes_of_cuda_are_read_in_place(recorder: RecordingDriver) 
             fb.transfers.reset()
             interpreter.invoke()
             assert fb.transfers.bytes == 0
-            binding = delegate.engine.boundary.binding((0, 0), IMAGE)
+            binding = delegate.engine.boundary.memory.binding((0, 0), IMAGE)
             assert [each.pointer for each in binding.resources] == [each.pointer for each in objects]
         interpreter.invoke()
         delegate.close()
@@ -441,7 +441,7 @@ def test_the_same_planes_with_other_colours_are_another_picture(recorder: Record
         for matrix in ("bt709", "bt601", "bt709"):
             delegate.bind_buffer_to_tensor(fb.YuvPicture(planes, matrix=matrix), 0)
             interpreter.invoke()
-            view = delegate.engine.boundary.binding((0, 0), IMAGE).view
+            view = delegate.engine.boundary.memory.binding((0, 0), IMAGE).view
             assert isinstance(view, PlanePicture) and view.colours is not None and view.colours.matrix == matrix
         delegate.close()
 
@@ -451,7 +451,7 @@ def test_the_next_picture_has_its_own_rows_and_is_alive(recorder: RecordingDrive
 
     def pitch(delegate: fb.GpuDelegate) -> float:
         """The numbers from a row of luma to the next."""
-        return delegate.engine.boundary.binding((0, 0), IMAGE).parameters[18]
+        return delegate.engine.boundary.memory.binding((0, 0), IMAGE).parameters[18]
 
     wide = padded(BYTES, 2)
     with fb.CudaContext():
