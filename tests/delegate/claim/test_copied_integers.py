@@ -11,8 +11,8 @@ import numpy.typing as npt
 import pytest
 
 import framebind as fb
-from framebind.delegate.certify.cases.operator_models import CPU_KERNELS, options
-from framebind.delegate.certify.tflite_writer import G, Op, T, build
+from framebind.tools.certify.cases.operator_models import CPU_KERNELS, options
+from framebind.tools.certify.tflite_writer import G, Op, T, build
 
 Kind = dict[str, Any]
 """The type of a tensor, its scale and its zero point."""
