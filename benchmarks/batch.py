@@ -17,21 +17,25 @@ import contextlib
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, cast
 
 import numpy as np
 import typer
+from names import FLOAT
 from samples import Measured, Series, measured, write
+from torch_peer import TORCH_WAYS, measure_torch
 
 import framebind as fb
 from framebind.interop.device import Dispatches
 from framebind.tools.measure.inputs import Inputs
 from framebind.tools.measure.measure import FRAME, Measurement, Samples, Schedule, Subject
-from framebind.tools.measure.names import FLOAT
-from framebind.tools.measure.peers import PEERS
+from framebind.tools.measure.peers import PEERS as ENGINES
 from framebind.video.apis import BY_NAME, Api
 from framebind.video.models import find_model
+
+PEERS = ENGINES | {name: partial(measure_torch, name) for name in TORCH_WAYS}
 
 COLUMNS = (
     f"{'model':24} {'on':26} {'N':>3} {'fenced':>8} {'stream':>8} {'submit':>8} {'dispatches':>10} {'arena MiB':>9}"

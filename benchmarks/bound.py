@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from names import FLOAT, QUANTIZED
 
 import framebind as fb
-from framebind.tools.measure.names import FLOAT, QUANTIZED
 from framebind.video.apis import APIS, BY_NAME, CL, Api
 from framebind.video.models import find_model
 

@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from names import FLOAT
 from samples import Series, measured, write
 
-from framebind.tools.measure.names import FLOAT
 from framebind.video.models import find_model
 
 NO_CACHES = {"__GL_SHADER_DISK_CACHE": "0", "CUDA_CACHE_DISABLE": "1", "POCL_KERNEL_CACHE": "0"}

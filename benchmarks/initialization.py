@@ -22,10 +22,10 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
+from names import FLOAT, QUANTIZED
 from samples import Series, measured, write
 
 import framebind as fb
-from framebind.tools.measure.names import FLOAT, QUANTIZED
 from framebind.video.apis import BY_NAME, GL, Backend
 from framebind.video.models import find_model
 

@@ -19,6 +19,7 @@ from typing import Annotated, Any
 import numpy as np
 import numpy.typing as npt
 import typer
+from names import FLOAT
 from one_dispatch import bind, record
 from rich.box import SIMPLE
 from rich.console import Console
@@ -32,7 +33,6 @@ from framebind.interop.discovery.devices import open_device
 from framebind.interop.record.one_dispatch import Merged
 from framebind.kernels.codegen.dialect import Dialect
 from framebind.kernels.codegen.one_dispatch import ProgramSource
-from framebind.tools.measure.names import FLOAT
 from framebind.video.models import find_model
 
 MOST_ROWS = 1000

@@ -23,6 +23,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 import numpy.typing as npt
 import typer
+from names import FLOAT
 from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table
@@ -33,7 +34,6 @@ from framebind.delegate.run.program import Program
 from framebind.interop.cuda.compute import graph
 from framebind.interop.device import CommandList, Device, Resource
 from framebind.interop.discovery.devices import open_device
-from framebind.tools.measure.names import FLOAT
 from framebind.video.apis import BY_NAME, CL, Backend
 from framebind.video.models import find_model
 

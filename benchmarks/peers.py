@@ -25,11 +25,11 @@ from typing import Annotated, Any, NamedTuple
 
 import typer
 from batch import COLUMNS, Row, Way, as_measured, compiled, inputs_of, row_of
+from names import FLOAT
 from samples import write
+from torch_peer import TORCH_WAYS, prepare
 
 from framebind.tools.measure.measure import Schedule
-from framebind.tools.measure.names import FLOAT
-from framebind.tools.measure.torch_peer import TORCH_WAYS, prepare
 from framebind.video.apis import BY_NAME
 from framebind.video.models import find_model
 

@@ -189,7 +189,7 @@ PEERS_HEADER = """# Beside PyTorch
 
 This page has the times of framebind and PyTorch in milliseconds per frame: float16, bound, with a wait after each run,
 one engine after the other in one call on one GPU. PyTorch runs the same graph, read from the .tflite file
-(`tools/measure/torch_graph.py`), and its results are compared with LiteRT's before it is timed. All its
+(`benchmarks/torch_graph.py`), and its results are compared with LiteRT's before it is timed. All its
 kernels are captured as one CUDA graph, without PyTorch's own wrapper for this (mode "reduce-overhead"):
 
 - *torch CUDA graph*: PyTorch's own kernels; cuDNN chooses the fastest convolutions by trying them.

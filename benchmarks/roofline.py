@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Annotated, Literal
 
 import typer
+from names import FLOAT
 from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table
@@ -23,7 +24,6 @@ from framebind.interop.device import Step
 from framebind.interop.record.null import NullDevice
 from framebind.kernels.views import Dense, Picture, Storage, picture_parameters
 from framebind.tools.measure.measure import FRAME
-from framebind.tools.measure.names import FLOAT
 from framebind.video.models import find_model
 
 WIDTH = 110

@@ -24,6 +24,7 @@ import typer
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from names import QUANTIZED
 from one_dispatch import bind, record, timed
 from samples import Label, Series, measured, write
 
@@ -33,7 +34,6 @@ from framebind.delegate.transform.quantized_steps import sum_integers
 from framebind.delegate.transform.separable import fuse_expanded, fuse_separable
 from framebind.interop.device import Device
 from framebind.interop.discovery.devices import open_device
-from framebind.tools.measure.names import QUANTIZED
 from framebind.video.apis import BY_NAME, Backend
 from framebind.video.models import find_model
 

@@ -112,8 +112,7 @@ class NvdecTorch:
 
     def __init__(self, model: Model) -> None:
         import torch
-
-        from framebind.tools.measure.torch_graph import TorchGraph
+        from torch_graph import TorchGraph
 
         torch.backends.cudnn.benchmark = True
         self._torch, self._model = torch, model

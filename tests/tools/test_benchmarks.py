@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch_peer
 from typer.testing import CliRunner, Result
 
 import framebind as fb
@@ -21,7 +22,7 @@ from framebind.delegate.lower.tuning import Tuning
 from framebind.delegate.run.tuner import Tuner
 from framebind.interop.cl.compute.device import ClDevice
 from framebind.interop.discovery.devices import open_device
-from framebind.tools.measure import peers, torch_peer
+from framebind.tools.measure import peers
 from framebind.tools.measure.inputs import Inputs
 from framebind.tools.measure.measure import Measurement, Schedule
 from support.gl_calls import counted_calls
@@ -225,7 +226,7 @@ def test_pytorch_is_imported_when_it_is_measured_and_no_sooner(
 ) -> None:
     monkeypatch.setitem(__import__("sys").modules, "torch", None)  # importing it fails
     for name, way in torch_peer.TORCH_WAYS.items():
-        row = peers.PEERS[name](model_path(MODEL), 1, Schedule(), Inputs())
+        row = torch_peer.measure_torch(name, model_path(MODEL), 1, Schedule(), Inputs())
         assert row.on == way.label and row.latency is None
         assert row.error == "not available here: it needs PyTorch (pip install torch)"
 
@@ -235,7 +236,7 @@ def test_pytorch_is_imported_when_it_is_measured_and_no_sooner(
     [
         (("--backend", "metal"), "'metal' is none of gl, opengl, cl, opencl, cuda, auto, cpu"),
         (("--precision", "f64"), "'f64' is none of f32, f16, false, true"),
-        (("--compare", "torch"), "'torch' is none of litert-cpu, litert-gpu, torch-cuda-graph, torch-compile"),
+        (("--compare", "torch"), "'torch' is none of litert-cpu, litert-gpu"),
         (("--runs", "0"), "Invalid value for '--runs'"),
     ],
     ids=str,

@@ -122,8 +122,9 @@ def test_the_command_says_what_the_file_holds_before_it_writes(tmp_path: Path) -
     output = tmp_path / "mine.json"
     program = (
         "import typer; from framebind.tools.certify.checks import Subject\n"
-        "from framebind.tools.commands import certification, certify\n"
-        f"certification.subjects = lambda *_, **__: [Subject('operator', {EXP.name!r})]\n"
+        "from framebind.tools.certify import command\n"
+        "from framebind.tools.commands import certify\n"
+        f"command.subjects = lambda *_, **__: [Subject('operator', {EXP.name!r})]\n"
         "typer.run(certify.certify)"
     )
     command = [sys.executable, "-c", program, "--device", "gl", "--minutes", "0", "--output", str(output)]

@@ -1,11 +1,10 @@
-"""Measures the same models in other engines: LiteRT's CPU interpreter, its own GPU accelerator, PyTorch."""
+"""Measures the same models in other engines: LiteRT's CPU interpreter and its own GPU accelerator."""
 
 from __future__ import annotations
 
 import math
 import time
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,6 @@ import framebind as fb
 from ..common.console import counted
 from .inputs import Inputs
 from .measure import Measurement, Schedule, Subject, read_and_write
-from .torch_peer import TORCH_WAYS, measure_torch
 
 
 def litert_cpu(path: Path, threads: int, schedule: Schedule, inputs: Inputs) -> Measurement:
@@ -81,6 +79,5 @@ def litert_gpu(path: Path, threads: int, schedule: Schedule, inputs: Inputs) -> 
 PEERS: dict[str, Callable[[Path, int, Schedule, Inputs], Measurement]] = {
     "litert-cpu": litert_cpu,
     "litert-gpu": litert_gpu,
-    **{name: partial(measure_torch, name) for name in TORCH_WAYS},
 }
 """Functions by name; their arguments are model, threads, schedule and inputs."""

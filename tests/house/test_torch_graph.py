@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch_peer
 
 import framebind as fb
-from framebind.tools.measure import torch_peer
 from framebind.video.assets import STYLE_MODEL
 from support.tiny_models import chain
 
@@ -22,7 +22,7 @@ SIX = (
 def error_of(path: Path, batch: int = 1) -> float:
     """The error of PyTorch's results on the CPU, in float32."""
     torch = pytest.importorskip("torch")
-    from framebind.tools.measure.torch_graph import TorchGraph
+    from torch_graph import TorchGraph
 
     random = np.random.default_rng(0)
     shapes = [detail["shape"] for detail in fb.Interpreter(model_path=path, delegate="cpu").get_input_details()]
@@ -43,7 +43,7 @@ def test_a_batch_is_as_many_frames() -> None:
 
 def test_an_operator_that_it_does_not_have_is_named() -> None:
     torch = pytest.importorskip("torch")
-    from framebind.tools.measure.torch_graph import TorchGraph
+    from torch_graph import TorchGraph
 
     with pytest.raises(fb.ModelError, match="the graph of PyTorch has no EXP, NEG"):
         TorchGraph(chain("NEG", "EXP"), torch.float32, "cpu")

@@ -12,9 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 import framebind as fb
-
-from .inputs import Inputs
-from .measure import Measurement, Schedule, Subject
+from framebind.tools.measure.inputs import Inputs
+from framebind.tools.measure.measure import Measurement, Schedule, Subject
 
 BOUND = 0.01
 """The largest error of the graph in float32, as a share of an output's largest value, with which it is timed in
@@ -117,8 +116,7 @@ def _why_not(inputs: Inputs) -> str:
 def _in_float32(path: Path, values: Arrays) -> Arrays:
     """The results of the graph in float32, without TF32's short products."""
     import torch
-
-    from .torch_graph import TorchGraph
+    from torch_graph import TorchGraph
 
     torch.backends.cudnn.allow_tf32 = False
     graph = TorchGraph(path.read_bytes(), torch.float32, "cuda")
@@ -134,8 +132,7 @@ def built(way: TorchWay, content: bytes, given: Sequence[Any]) -> Run:
     """
     import torch
     from torch.fx.experimental.proxy_tensor import make_fx
-
-    from .torch_graph import TorchGraph
+    from torch_graph import TorchGraph
 
     graph = TorchGraph(content, given[0].dtype, given[0].device)
     if not way.is_compiled:
