@@ -61,7 +61,10 @@ LAYOUTS = {
     }),
     "read": Layout(("model",), "on", {"frame": "Frames"}),
     "starts": Layout(("model",), "on", {"cold": "Cold", "warm": "Warm"}, 0, ("warm", "cold")),
-    "trees": Layout(("model", "on"), "tree", {"frame": "Frames, with a wait after each"}),
+    "trees": Layout(("model", "on"), "tree", {
+        "frame": "Frames, with a wait after each",
+        "stream": "Streams, per frame",
+    }),
     "clocks": Layout(("on", "rate", "pause"), "until", {"frame": "Frames"}),
     "batch": Layout(("model", "on"), "batch", {"frame": "Frames"}, 4),
     "peers": Layout(("model",), "on", {"frame": "Frames"}),
@@ -144,8 +147,8 @@ one dispatch for every ten steps, and ran one per step until 2026-11-22.
 """,
     "trees": """## Beside an earlier commit
 
-Bound frames of two commits, which ran by turns on one GPU. A sample is the median of 300 frames of a process of its
-own.
+Bound frames of two commits, which ran by turns on one GPU. A sample is the median of a process of its own. The CPU's
+part of a frame differs from process to process, which streams hide.
 """,
     "inside": """## GPU time inside the one dispatch
 

@@ -84,13 +84,19 @@ def today() -> str:
 
 
 def merged(parts: Sequence[Measured], commit: str) -> Measured:
-    """Several measurements of one kind, commit and machine as one. Raises ValueError for others."""
+    """Several measurements of one kind, commit and machine as one; series of equal labels become one.
+
+    Raises ValueError for others.
+    """
     first = parts[0]
     if len({(part.kind, part.machine, part.unit) for part in parts}) > 1:
         raise ValueError("these files are not of one kind, machine and unit")
     drivers = dict.fromkeys(driver for part in parts for driver in part.driver.split("; "))
     commands = ", ".join(dict.fromkeys(part.command for part in parts))
-    series = [each for part in parts for each in part.series]
+    found: dict[tuple[tuple[str, Label], ...], list[float]] = {}
+    for each in (each for part in parts for each in part.series):
+        found.setdefault(tuple(each.labels.items()), []).extend(each.samples)
+    series = [Series(dict(labels), numbers) for labels, numbers in found.items()]
     date = max(part.date for part in parts)
     return Measured(first.kind, first.machine, "; ".join(drivers), date, commit, commands, first.unit, series)
 

@@ -138,8 +138,6 @@ OWN_PROGRAMS = {
 
 @pytest.mark.parametrize("name", OWN_PROGRAMS)
 def test_a_program_of_its_own_runs(name: str, tmp_path: Path, gl_and_cl: object) -> None:
-    if name == "ray_data.py":
-        pytest.importorskip("ray.data", reason="Ray is not installed: pip install '.[ray]'")
     page, code = OWN_PROGRAMS[name]
     assert len([line for line in code.splitlines() if line]) <= 20
     (tmp_path / name).write_text(code)
@@ -443,6 +441,9 @@ def test_measurements_with_all_samples_become_tables(tmp_path: Path) -> None:
     assert (frames.kind, frames.machine, frames.driver, frames.commit) == ("frames", "GPU", "1.2", "abc")
     kept = samples.read(report["keep"](frames, tmp_path))
     assert kept.series[0].samples == gpu["samples"]["frame"] and kept.series[1].samples == [0.1235]
+    doubled = samples.merged([frames, frames], "abc")
+    assert [each.labels for each in doubled.series] == [each.labels for each in frames.series]
+    assert doubled.series[0].samples == [*frames.series[0].samples, *frames.series[0].samples]
     older = report["Result"](
         "frames", "GPU", "1.2", "2026-11-30", "abc", "command", ["model", "CUDA f16"], [["m", 0.5]]
     )
