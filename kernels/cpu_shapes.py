@@ -48,7 +48,7 @@ def _integers(tensor: TensorInfo) -> list[int]:
     return [int(size) for size in tensor.constant.reshape(-1)]
 
 
-_RULES: dict[str, Callable[[TfliteNode, Sequence[TensorInfo]], Shape]] = {
+RULES: dict[str, Callable[[TfliteNode, Sequence[TensorInfo]], Shape]] = {
     **dict.fromkeys("BUCKETIZE FAKE_QUANT MATRIX_SET_DIAG REVERSE_SEQUENCE".split(), _same),
     **dict.fromkeys("RANDOM_STANDARD_NORMAL RANDOM_UNIFORM".split(), _given),
     **dict.fromkeys("RNN UNIDIRECTIONAL_SEQUENCE_RNN".split(), _recurrent),
@@ -63,6 +63,6 @@ _RULES: dict[str, Callable[[TfliteNode, Sequence[TensorInfo]], Shape]] = {
 def cpu_shapes(name: str, node: TfliteNode) -> list[Shape] | None:
     """The shapes of the outputs of an operator without a kernel; None if they are not known before the model runs."""
     try:
-        return [_RULES[name](node, [tensor for tensor in node.inputs if tensor is not None])]
+        return [RULES[name](node, [tensor for tensor in node.inputs if tensor is not None])]
     except Exception:  # damaged option tables raise whatever flatbuffers, NumPy and arithmetic do
         return None

@@ -18,7 +18,8 @@ from framebind.delegate.read.reader import read_model
 from framebind.delegate.run.program import Program
 from framebind.interop.record.null import NullDevice
 from framebind.kernels.codegen.texts import kernel_files
-from framebind.kernels.registry import OPERATORS, discover
+from framebind.kernels.cpu_shapes import RULES
+from framebind.kernels.registry import CPU_ONLY, OPERATORS, discover
 from framebind.kernels.views import Dense
 from framebind.tools.certify.cases.operator_models import run_model
 from support.tiny_models import G, Op, T, build
@@ -123,3 +124,9 @@ def test_its_reason_is_told() -> None:
 
 def test_without_the_file_there_is_no_such_operator() -> None:
     assert unsupported(model(0.5)) == {1: "the operator is not supported"}
+
+
+def test_an_operator_with_a_kernel_is_in_no_table_of_those_without() -> None:
+    """An operation knows its own shapes, so the row of kernels/cpu_shapes.py is dead once there is a kernel."""
+    without = {*RULES, *" ".join(CPU_ONLY.values()).split()}
+    assert not without & set(OPERATORS), "delete their rows in kernels/cpu_shapes.py and kernels/registry.py"

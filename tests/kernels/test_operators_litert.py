@@ -10,7 +10,6 @@ import framebind as fb
 from framebind.delegate.claim.claims import claim
 from framebind.delegate.read.reader import read_model
 from framebind.interop.record.null import NullDevice
-from framebind.kernels.registry import OPERATORS
 from framebind.tools.certify.cases.compiled import Run, all_halves
 from framebind.tools.certify.cases.operator_cases import CASES
 from framebind.tools.certify.cases.operator_models import (
@@ -129,15 +128,3 @@ def test_the_target_of_a_reshape_is_computed_from_a_static_shape(context: fb.GlC
     interpreter.resize_tensor_input(0, (4, 3, 4, 5))
     x = values(4, 3, 4, 5)
     np.testing.assert_allclose(run_model(interpreter, [x])[0], np.exp(-x).reshape(12, 20), rtol=1e-6)
-
-
-CUSTOM = {"Convolution2DTransposeBias", "MaxPoolingWithArgmax2D", "MaxUnpooling2D", "Resampler"}
-"""LiteRT has no CPU kernel of these: test_custom_operators.py, and test_operators.py for the first, have NumPy."""
-
-ELSEWHERE = {"DENSIFY", "DEQUANTIZE", "QUANTIZE", "ASSIGN_VARIABLE", "READ_VARIABLE", "VAR_HANDLE"}
-"""They have tests of their own: test_sparse.py, test_quantized.py, test_variables.py."""
-
-
-@pytest.mark.parametrize("name", sorted(set(OPERATORS) - CUSTOM - ELSEWHERE))
-def test_the_attribute_space_is_covered(name: str) -> None:
-    assert len([case for case in CASES if case.operator == name]) >= 20
