@@ -32,6 +32,7 @@ from .interop.frames.decode.division import VideoPart, divide_video, video_secon
 from .interop.frames.decode.streams import StreamOptions, masked_address
 from .interop.frames.decode.tags import VideoTags
 from .interop.frames.decode.thread_times import WorkTime
+from .interop.frames.frame import Frame
 from .interop.frames.paint.marks import Marks
 from .interop.frames.paint.overlay import Overlay
 from .interop.frames.paint.planes import Planes
@@ -77,6 +78,7 @@ __all__ = [
     "DeviceError",
     "FoundGpu",
     "FragmentProgram",
+    "Frame",
     "FramebindError",
     "GlBuffer",
     "GlContext",

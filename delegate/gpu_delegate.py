@@ -9,6 +9,7 @@ from typing import Any
 from ..interop.device import Fence
 from ..interop.discovery.best_options import BestOptions
 from ..interop.errors import BindingError, DelegateError, counted
+from ..interop.frames.frame import Frame
 from ..interop.uncopied import Uncopied
 from .engine import Engine
 from .litert.native import log
@@ -21,7 +22,11 @@ from .run.main_subgraph import tensor_number
 from .run.messages import inputs_and_outputs
 from .run.partition import Partition
 from .run.program import Program
+from .run.upright import stored
 from .statistics import Statistics, StepCost, StepTime, TensorMemory, gather, step_costs, step_times, tensor_memory
+
+_HOLDERS = (Frame, list, tuple)
+"""Types of objects that are, or may have, frames of video."""
 
 
 class GpuDelegate(Uncopied):
@@ -274,6 +279,7 @@ class GpuDelegate(Uncopied):
 
         An array of uint8 is a picture as an input texture is, (height, width, channels) or (channels, height, width)
         with 1, 3 or 4 channels, called r, g, b and a in their order there. A YuvPicture is one too, with r, g and b.
+        A Frame of a Source is bound upright: ``crop`` and ``rotation`` are those of the upright picture.
 
         A model that ``resize_tensor_input`` gave N frames takes one buffer that holds them all, or a list with an
         object for each: buffers of one size, each a tensor of batch 1, or textures of one format. The list may have a
@@ -285,7 +291,8 @@ class GpuDelegate(Uncopied):
             A GlTexture or GlBuffer (or a moderngl texture or buffer) of the GL context that the model runs in; a
             pyopencl Buffer, Image or Array (or a ClBuffer or ClImage) of its OpenCL context; an array of PyTorch, CuPy
             or JAX on the GPU of its CUDA context (or a CudaArray or CudaImage); an array in the CPU's memory; a
-            YuvPicture of such objects. The delegate keeps it alive. Or a list of N of them, one for each frame.
+            YuvPicture of such objects; a Frame of a Source. The delegate keeps it alive. Or a list of N of them, one
+            for each frame.
         tensor_index
             An input or output of the model, as ``Interpreter.inputs`` and ``outputs`` number them, or its name.
         mean, std
@@ -309,6 +316,8 @@ class GpuDelegate(Uncopied):
         """
         if not isinstance(tensor_index, int):
             tensor_index = tensor_number(self.engine.model, tensor_index)
+        if isinstance(obj, _HOLDERS):
+            obj, crop, rotation = stored(obj, crop, rotation)
         values: Any = (mean, std, order, crop, rotation, flip)
         if not self.engine.main.rebind(obj, tensor_index, values):
             self.engine.main.bind(obj, tensor_index, mappings(*values))

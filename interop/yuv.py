@@ -177,6 +177,17 @@ class YuvPicture:
         )  # fmt: skip
 
     @property
+    def size(self) -> tuple[int, int]:
+        """Width and height in pixels. Raises BindingError if neither the picture nor its first plane tells them."""
+        if self.width is not None and self.height is not None:
+            return self.width, self.height
+        shape: Any = getattr(self.planes[0], "shape", None)
+        size: Any = shape[1::-1] if shape is not None else getattr(self.planes[0], "size", None)
+        if not isinstance(size, tuple) or len(size) != 2:
+            raise BindingError(f"{self} does not tell its size: give width and height")
+        return int(size[0]), int(size[1])
+
+    @property
     def described(self) -> tuple[Any, ...]:
         """Everything but the planes themselves. Two pictures that are equal in this differ only in their planes."""
         return (self.format, self.matrix, self.range, self.siting, self.width, self.height)

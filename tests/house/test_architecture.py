@@ -33,8 +33,8 @@ FLOORS = {
     "ops.indexing ops.convolution ops.bottleneck ops.reduction ops.recurrent ops.constant ops cpu_shapes "
     "registry",
     "interop": "errors uncopied arrays dlpack forks transfers binaries yuv device host_arrays record gl "
-    "gl.compute gl.draw cuda cuda.compute cl cl.sharing cl.compute frames.decode frames.read frames.paint frames.write "
-    "frames discovery",
+    "gl.compute gl.draw cuda cuda.compute cl cl.sharing cl.compute frames.frame frames.decode frames.read "
+    "frames.paint frames.write frames discovery",
     "delegate": "options read report litert transform lower cache compiler plan claim run statistics engine "
     "gpu_delegate automatic alone signature_runner interpreter custom_operators",
     "video": "assets models apis model_options copies signals network task vision times work results tasks session "

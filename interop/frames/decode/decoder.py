@@ -171,6 +171,11 @@ class VideoDecoder:
         self.seconds: float | None = duration
         self.length = self._stream.frames or (round(duration * self.fps) if duration and self.fps else None)
 
+    @property
+    def rotation(self) -> int:
+        """Degrees clockwise from an upright frame to a stored one, if frames stay in planes."""
+        return -self.turn % 360 if self.format else 0
+
     def frames(self) -> Iterator[DecodedFrame]:
         """Frames from ``start`` to ``end`` in the order of their times. May be iterated once, as ``native_frames``."""
         for frame in self.native_frames():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import time
 import weakref
 from collections import deque
 from collections.abc import Iterator
@@ -19,6 +20,7 @@ from ...cuda.objects import Lent
 from ...dlpack import LEGACY_STREAM
 from ...errors import BindingError, SourceError
 from ...yuv import YuvPicture
+from ..frame import Frame
 from .containers import open_container
 from .decoder import VideoDecoder
 from .pyav import load_av
@@ -111,21 +113,22 @@ class NvdecPictures:
         self._last: list[Any] = []
         """The last two frames."""
 
-    def __iter__(self) -> Iterator[tuple[YuvPicture, float]]:
-        """The pictures with their times, once."""
+    def __iter__(self) -> Iterator[Frame]:
+        """The frames, once."""
         context, decoder = self._context, self._decoder
-        for frame in decoder.native_frames():
+        for decoded in decoder.native_frames():
             if self._decoded is not None:
                 _wait_for_decoder(context, self._decoded)
-            found = self.picture(frame), decoder.time_of(frame)
-            del frame  # ``close`` lets it go, also if nobody ends this loop
-            yield found
+            frame = self.frame(decoded)
+            frame.captured, frame.time = time.perf_counter(), decoder.time_of(decoded)
+            del decoded  # ``close`` lets it go, also if nobody ends this loop
+            yield frame
             self.let_go()
 
-    def picture(self, frame: Any) -> YuvPicture:
-        """The picture of the next frame (av.VideoFrame) that was decoded."""
-        self._last.append(frame)
-        return self._surfaces.picture(frame)
+    def frame(self, decoded: Any) -> Frame:
+        """The frame in the surface of the next one (av.VideoFrame) that was decoded; its times are to be set."""
+        self._last.append(decoded)
+        return self._surfaces.frame(decoded)
 
     def let_go(self) -> None:
         """Note that all models that read the last picture were submitted; before the next one is asked for."""
@@ -182,21 +185,21 @@ def is_independent(context: CudaContext) -> bool:
 
 
 class _Surfaces:
-    """The pictures in a decoder's surfaces, each described when it comes for the first time."""
+    """The frames in a decoder's surfaces, each described when it comes for the first time."""
 
     def __init__(self, context: CudaContext, decoder: VideoDecoder) -> None:
         self._context, self._decoder = context, decoder
-        self._known: dict[tuple[int, ...], YuvPicture] = {}
+        self._known: dict[tuple[int, ...], Frame] = {}
 
-    def picture(self, frame: Any) -> YuvPicture:
-        """The picture of a frame (av.VideoFrame): the same object whenever the same surface comes again."""
-        planes = frame.planes
-        place = (planes[0].buffer_ptr, planes[0].line_size, frame.width, frame.height)
+    def frame(self, decoded: Any) -> Frame:
+        """The frame of what was decoded (av.VideoFrame): the same object whenever the same surface comes again."""
+        planes = decoded.planes
+        place = (planes[0].buffer_ptr, planes[0].line_size, decoded.width, decoded.height)
         found = self._known.get(place)
         if found is None:
             if len(self._known) == _MOST_SURFACES:
                 self._known.clear()
-            found = self._known[place] = self._described(frame, planes)
+            found = self._known[place] = Frame(self._described(decoded, planes), rotation=self._decoder.rotation)
         return found
 
     def _described(self, frame: Any, planes: Any) -> YuvPicture:
@@ -224,7 +227,7 @@ class _Surfaces:
 
     def release(self) -> None:
         """Let no model read the surfaces any more."""
-        for picture in self._known.values():
-            for plane in picture.planes:
+        for frame in self._known.values():
+            for plane in frame.planes.planes:
                 plane.release()
         self._known.clear()

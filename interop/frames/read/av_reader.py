@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from ...yuv import YuvPicture
 from ..decode.decoder import MISSING, VideoDecoder
 from ..decode.nvdec import NvdecPictures, open_nvdec
 from ..decode.streams import StreamOptions
+from ..frame import Frame
 from .decoded_reader import DecodedReader, decoder_layout
 from .pictures import bindable
 
@@ -19,7 +21,7 @@ from .pictures import bindable
 class AvReader(DecodedReader):
     """A video file whose frames wait to be read. Implements FrameReader.
 
-    With ``context`` NVDEC decodes it to the memory of that context's GPU: ``pictures`` and ``read_picture`` give frames
+    With ``context`` NVDEC decodes it to the memory of that context's GPU: ``frames`` and ``read_picture`` give frames
     then, and ``read`` does not. ``is_named``: NVDEC was asked for by name. Raises SourceError.
     """
 
@@ -60,19 +62,23 @@ class AvReader(DecodedReader):
         """Packets so far that could not be decoded."""
         return self._decoder.damaged
 
-    def pictures(self) -> Iterator[YuvPicture]:
-        """The frames as they were decoded, not turned; ``time`` is that of the last one. Raises SourceError."""
-        decoder = self._decoder
+    def frames(self) -> Iterator[Frame]:
+        """The frames where the decoder has them, decoded by the calling thread, once. Raises SourceError."""
         if self.context is not None:
-            found = self._on_gpu = NvdecPictures(decoder, self.context)
+            found = self._on_gpu = NvdecPictures(self._decoder, self.context)
         else:
-            found = (
-                (YuvPicture.from_frame(bindable(frame, decoder)), decoder.time_of(frame)) for frame in self._frames
-            )
-        for picture, self.time in found:
+            found = map(self._on_cpu, self._frames)
+        for frame in found:
+            self.time = frame.time
             self._number += 1
-            yield picture
+            yield frame
         self._check_all_were_there()
+
+    def _on_cpu(self, decoded: Any) -> Frame:
+        """A frame in planes (av.VideoFrame)."""
+        decoder, now = self._decoder, time.perf_counter()
+        picture = YuvPicture.from_frame(bindable(decoded, decoder))
+        return Frame(picture, rotation=decoder.rotation, time=decoder.time_of(decoded), captured=now)
 
     def skip(self, view: object) -> bool:
         """Decode the next frame, and leave ``view`` as it is. Returns False at the end."""
@@ -89,14 +95,14 @@ class AvReader(DecodedReader):
         return frame
 
     def _check_all_were_there(self) -> None:
-        seconds, per_frame, time = self._decoder.seconds, 1 / (self.fps or 25), self.time or 0.0
+        seconds, per_frame, last = self._decoder.seconds, 1 / (self.fps or 25), self.time or 0.0
         if seconds is not None and self._end is not None:
             seconds = min(seconds, self._end)
-        is_short = seconds is not None and time + 3 * per_frame < seconds * (1 - MISSING)
-        if is_short and not self._decoder.is_whole(time):
+        is_short = seconds is not None and last + 3 * per_frame < seconds * (1 - MISSING)
+        if is_short and not self._decoder.is_whole(last):
             raise SourceError(
                 f"{self.name} is damaged: {self._number} frames could be decoded, and these were shown; they end "
-                f"after {time:.1f} of {seconds:.1f} seconds. Get the file again, or repair it with "
+                f"after {last:.1f} of {seconds:.1f} seconds. Get the file again, or repair it with "
                 "'ffmpeg -i FILE -c copy REPAIRED'"
             )
 

@@ -13,7 +13,7 @@ from ...errors import SourceError
 from ..decode.streams import masked_address
 from .opencv import load_cv2
 from .pixel_layouts import Layout, Matrix, layout_of
-from .readers import Frame, describe, quiet
+from .readers import Pixels, describe, quiet
 
 if TYPE_CHECKING:
     import cv2
@@ -115,7 +115,7 @@ class CameraReader:
         shown = self._shown(self._capture)
         self.name = f"{self._what} ({shown})" if shown else self._what
 
-    def read(self, view: Frame) -> bool:
+    def read(self, view: Pixels) -> bool:
         """Read the next frame into ``view``; False if none came: the camera is gone until ``reopen`` finds it."""
         if self._capture is None:
             return False

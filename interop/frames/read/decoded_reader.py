@@ -14,7 +14,7 @@ from ..decode.tags import VideoTags
 from .pictures import PictureSlot
 from .pixel_layouts import Layout, layout_of
 from .planar_layout import planar_layout
-from .readers import Frame
+from .readers import Pixels
 
 
 class DecodedReader(ABC):
@@ -35,11 +35,16 @@ class DecodedReader(ABC):
         return "cpu" if self.context is None else "nvdec"
 
     @property
+    def rotation(self) -> int:
+        """Degrees clockwise from an upright frame to its planes."""
+        return self._decoder.rotation
+
+    @property
     def tags(self) -> VideoTags:
         """The shape of the video's pixels, and the light that its colours stand for."""
         return self._decoder.tags
 
-    def read(self, view: Frame) -> bool:
+    def read(self, view: Pixels) -> bool:
         """Write the planes of the next frame into ``view``; False if there is none. Raises SourceError."""
         frame = self._next()
         if frame is not None:
@@ -61,7 +66,9 @@ class DecodedReader(ABC):
         if self.context is None:
             return
         if self._is_named:
-            raise SourceError(f"{self.name} has no textures: decoder='nvdec' gives pictures; leave it out, or 'cpu'")
+            raise SourceError(
+                f"{self.name} has frames on the GPU only, as decoder='nvdec' says: leave it out, or take 'cpu'"
+            )
         self._decoder.close()
         self.context = None
         self._open()
@@ -83,7 +90,7 @@ def decoder_layout(decoder: VideoDecoder) -> tuple[tuple[int, int], Layout]:
     return size, layout_of("bgr", *size) if decoder.format is None else planar_layout(decoder.format, turn)
 
 
-def _pack_planes(frame: DecodedFrame, view: Frame) -> None:
+def _pack_planes(frame: DecodedFrame, view: Pixels) -> None:
     """Copy planes one after the other into upload memory."""
     flat, at = view.reshape(-1), 0
     for plane in frame.planes:

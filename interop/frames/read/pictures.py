@@ -1,7 +1,8 @@
-"""Decoded frames as pictures of luma and chroma. A worker thread decodes, and the owner of the context takes them."""
+"""Decoded frames as planes of luma and chroma. A worker thread decodes, and the owner of the context takes them."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +16,7 @@ from ..decode.decoder import VideoDecoder
 from ..decode.nvdec import NvdecPictures, is_independent, mark_decoded, wait_for_decoded
 from ..decode.planar import BGR
 from ..decode.pyav import load_av
+from ..frame import Frame
 from .handover import SLOTS, Handover, Read
 from .readers import FrameReader
 
@@ -45,42 +47,41 @@ class PictureSlot:
 
 
 class PictureFeed:
-    """The owner's side of the handover: takes frames as pictures, and returns surfaces to the decoder after the models
-    that read them.
-    """
+    """Takes frames as planes, and returns surfaces to the decoder after the models that read them. Implements Feed."""
 
-    def __init__(self, handover: Handover[PictureSlot], context: CudaContext | None) -> None:
-        self._handover, self._context = handover, context
+    def __init__(self, handover: Handover[PictureSlot], context: CudaContext | None, rotation: int) -> None:
+        self._handover, self._context, self._rotation = handover, context, rotation
         self._events = CudaEvents(context) if context is not None and is_independent(context) else None
         self._slots = [PictureSlot(event=self._new_event(), context=context) for _ in range(SLOTS)]
         self._surfaces: tuple[VideoDecoder, NvdecPictures] | None = None
-        self.has_given = False
-        """Whether a picture was taken."""
         for number, slot in enumerate(self._slots):
             handover.give(number, slot)
 
     def _new_event(self) -> int | None:
         return None if self._events is None else self._events.make()
 
-    def take(self, number: int) -> YuvPicture:
-        """The picture in a slot. It is valid as long as ``NvdecPictures`` says."""
-        slot, self.has_given = self._slots[number], True
-        frame, decoder = slot.frame, slot.decoder
+    def take(self, slot: int, *, mirror: bool) -> Frame:
+        """The frame in a slot. It is valid as long as ``NvdecPictures`` says. Planes are not mirrored."""
+        place = self._slots[slot]
+        decoded, decoder = place.frame, place.decoder
         if self._surfaces is not None:
             self._surfaces[1].let_go()
-        picture = YuvPicture.from_frame(frame) if decoder is None else self._on_gpu(frame, decoder, slot.event)
-        slot.frame = None
-        self._handover.give(number, slot)
-        return picture
+        if decoder is None:
+            frame = Frame(YuvPicture.from_frame(decoded), rotation=self._rotation)
+        else:
+            frame = self._on_gpu(decoded, decoder, place.event)
+        place.frame = None
+        self._handover.give(slot, place)
+        return frame
 
-    def _on_gpu(self, frame: Any, decoder: VideoDecoder, event: int | None) -> YuvPicture:
+    def _on_gpu(self, decoded: Any, decoder: VideoDecoder, event: int | None) -> Frame:
         assert self._context is not None
         if event is not None:
             wait_for_decoded(self._context, event)
         if self._surfaces is None or self._surfaces[0] is not decoder:  # each connection to a stream has its own
             self._close_surfaces()
             self._surfaces = decoder, NvdecPictures(decoder, self._context)
-        return self._surfaces[1].picture(frame)
+        return self._surfaces[1].frame(decoded)
 
     def _close_surfaces(self) -> None:
         if self._surfaces is not None:
@@ -88,7 +89,7 @@ class PictureFeed:
             self._surfaces = None
 
     def release(self) -> None:
-        """Let no model read the pictures any more: no thread may fill the slots from now on."""
+        """Let no model read the planes any more: no thread may fill the slots from now on."""
         self._close_surfaces()
         for slot in self._slots:
             slot.frame = slot.decoder = None
@@ -117,11 +118,11 @@ def converted(reader: FrameReader) -> Read[PictureSlot]:
     return read
 
 
-def converted_pictures(reader: FrameReader) -> Iterator[YuvPicture]:
-    """The pictures of such a reader, read by the calling thread."""
+def converted_frames(reader: FrameReader) -> Iterator[Frame]:
+    """The frames of such a reader, read by the calling thread."""
     read, slot = converted(reader), PictureSlot()
     while read(slot):
-        yield YuvPicture.from_frame(slot.frame)
+        yield Frame(YuvPicture.from_frame(slot.frame), time=reader.time, captured=time.perf_counter())
 
 
 def bindable(frame: Any, decoder: VideoDecoder) -> Any:

@@ -26,7 +26,7 @@ from .pixel_layouts import Layout, layout_of
 if TYPE_CHECKING:
     import cv2
 
-Frame = npt.NDArray[np.uint8]
+Pixels = npt.NDArray[np.uint8]
 _TURNS = {90: "ROTATE_90_CLOCKWISE", 180: "ROTATE_180", 270: "ROTATE_90_COUNTERCLOCKWISE"}
 """OpenCV's names of rotations, by the clockwise degrees that a file asks for."""
 PICTURES = frozenset({".png", ".jpg", ".jpeg", ".bmp", ".webp", ".tif", ".tiff"})
@@ -75,7 +75,7 @@ class FrameReader(Protocol):
         """Seconds to wait before ``reopen``; None leaves that to the source."""
         ...
 
-    def read(self, view: Frame) -> bool:
+    def read(self, view: Pixels) -> bool:
         """Write the next frame into ``view``; False if there is none. Raises SourceError."""
         ...
 
@@ -113,14 +113,14 @@ class VideoReader(_FromFiles):
         frames = int(capture.get(cv2.CAP_PROP_FRAME_COUNT))
         self.length = frames if frames > 0 else None
         self._number = 0
-        self._unturned: Frame | None = None
+        self._unturned: Pixels | None = None
         if self._turn is not None:
             # By default OpenCV turns frames itself, and then does not use the memory that it is given.
             capture.set(cv2.CAP_PROP_ORIENTATION_AUTO, 0)
             width, height = (int(capture.get(p)) for p in (cv2.CAP_PROP_FRAME_WIDTH, cv2.CAP_PROP_FRAME_HEIGHT))
             self._unturned = np.empty((height, width, 3), np.uint8)
 
-    def read(self, view: Frame) -> bool:
+    def read(self, view: Pixels) -> bool:
         place = view if self._unturned is None else self._unturned
         found, frame = self._capture.read(place)
         if not found:
@@ -162,7 +162,7 @@ class PictureReader(_FromFiles):
         height, width = load_picture(paths[0]).shape[:2]
         self.size = (width, height)
 
-    def read(self, view: Frame) -> bool:
+    def read(self, view: Pixels) -> bool:
         if self._next == len(self._paths):
             return False
         picture = load_picture(self._paths[self._next])
@@ -192,10 +192,10 @@ class MotionReader(_FromFiles):
     PERIOD = 240
     """Number of frames after which the motion repeats."""
 
-    def __init__(self, picture: Frame, size: tuple[int, int], name: str) -> None:
+    def __init__(self, picture: Pixels, size: tuple[int, int], name: str) -> None:
         self.name, self.size, self._picture, self._number = name, size, picture, 0
 
-    def read(self, view: Frame) -> bool:
+    def read(self, view: Pixels) -> bool:
         cv2, (height, width) = load_cv2(), self._picture.shape[:2]
         phase = 2 * math.pi * self._number / self.PERIOD
         # Without the zoom the picture just covers the frame. Outside of it, at turned corners, it is mirrored.
@@ -221,7 +221,7 @@ class MotionReader(_FromFiles):
         self._number = 0
 
 
-def load_picture(path: Path) -> Frame:
+def load_picture(path: Path) -> Pixels:
     """Read a picture file as BGR. Raises SourceError, before memory is taken if it claims more than MAX_PIXELS."""
     # Not imread: it fails on paths that are not ASCII on Windows, and on a missing file it only prints.
     try:
@@ -278,7 +278,7 @@ def open_folder(path: Path) -> PictureReader:
     return PictureReader(pictures, f"folder '{path}'")
 
 
-def painted_picture(width: int = 960, height: int = 720) -> Frame:
+def painted_picture(width: int = 960, height: int = 720) -> Pixels:
     """A picture that needs no file, for synthetic motion: waves of colour, discs and a checkered floor."""
     cv2 = load_cv2()
     y, x = np.mgrid[0:height, 0:width].astype(np.float32)

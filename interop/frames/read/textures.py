@@ -3,34 +3,57 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 
-from ...gl.texture import GlTexture
+from ...gl.context import GlContext
+from ...gl.timer import GlTimer
+from ..frame import Frame
 from .handover import SLOTS, Handover
-from .readers import Frame
+from .pixel_layouts import Layout
+from .readers import Pixels
 from .upload import UploadRing
 
 
 class TextureFeed:
-    """Uploads slots of the ring, and hands a slot back to the worker once the GPU has read it."""
+    """Uploads slots of the ring, and hands a slot back to the worker once the GPU has read it. Implements Feed.
 
-    def __init__(self, ring: UploadRing, handover: Handover[Frame]) -> None:
-        self._ring, self._handover, self._uploaded = ring, handover, deque[int]()
-        self.texture: GlTexture | None = None
-        """The last frame."""
+    The frames are a ring of three: the textures and the Frame objects are used again.
+    """
+
+    def __init__(
+        self,
+        handover: Handover[Pixels],
+        context: GlContext,
+        layout: Layout,
+        size: tuple[int, int],
+        *,
+        stop: Callable[[], None],
+        timer: GlTimer | None = None,
+    ) -> None:
+        """``stop`` stops the worker: it is called when the context is closed. ``timer`` gets a stage "upload"."""
+        self._ring = UploadRing(context, *size, SLOTS, layout)
+        self._handover, self._uploaded, self._timer = handover, deque[int](), timer
+        self._frames = [Frame(texture) for texture in self._ring.textures]
+        self._closing, self._stop = context.closing, stop
+        self._closing.append(stop)
         for slot in range(SLOTS):
-            handover.give(slot, ring.view(slot))
+            handover.give(slot, self._ring.view(slot))
 
-    def upload(self, slot: int, mirror: bool) -> GlTexture:
-        """Make ``texture`` the frame in the slot, and return it."""
-        self.texture = self._ring.to_texture(slot, mirror)
+    def take(self, slot: int, *, mirror: bool) -> Frame:
+        """Upload the slot to its texture."""
+        if self._timer is not None:
+            self._timer.mark("upload")
+        self._ring.to_texture(slot, mirror)
         self._uploaded.append(slot)
         if len(self._uploaded) > 1:
             # The GPU read the frame before this one long ago: this does not wait.
             ready = self._uploaded.popleft()
             self._ring.wait(ready)
             self._handover.give(ready, self._ring.view(ready))
-        return self.texture
+        return self._frames[slot]
 
     def release(self) -> None:
         """Free the ring: no thread may write to it from now on."""
+        if self._stop in self._closing:
+            self._closing.remove(self._stop)
         self._ring.release()

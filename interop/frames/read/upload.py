@@ -27,7 +27,7 @@ from ...gl.state import texture as bound_texture
 from ...gl.texture import GlTexture
 from ...transfers import transfers
 from .pixel_layouts import Layout, layout_of
-from .readers import Frame
+from .readers import Pixels
 
 CAMERA_FRAME = "camera frame"
 """The reason under which ``transfers`` counts the uploads."""
@@ -97,16 +97,16 @@ class UploadRing:
         self._program = context.objects.once("program", f"{layout.name} to rgba", lambda: _build(context, layout))
         objects = context.objects
         self._vertex_array = objects.once("vertex array", "empty", lambda: objects.generate("vertex array"))
-        self._textures = [GlTexture(width, height, "rgba8", label=f"camera frame {slot}") for slot in range(slots)]
-        for texture in self._textures:
+        self.textures = [GlTexture(width, height, "rgba8", label=f"camera frame {slot}") for slot in range(slots)]
+        for texture in self.textures:
             texture.framebuffer()  # made now, not in the first frames
         self._fences: list[int | None] = [None] * slots
-        self._views: list[Frame | None] = [None] * slots
+        self._views: list[Pixels | None] = [None] * slots
         self._make_raw_texture()
         for slot in range(slots):
             self._make_buffer(slot)
 
-    def view(self, slot: int) -> Frame:
+    def view(self, slot: int) -> Pixels:
         """The slot's memory: uint8, of the layout's shape. Only write it: reading mapped memory may be very slow."""
         view = self._views[slot]
         if view is None:
@@ -118,7 +118,7 @@ class UploadRing:
 
         Counted as "camera frame".
         """
-        context, gl, texture = self._context, self._context.gl, self._textures[slot]
+        context, gl, texture = self._context, self._context.gl, self.textures[slot]
         context.check()
         transfers.count("upload", self._nbytes, CAMERA_FRAME)
         with kept(context, *_CHANGED):
@@ -193,7 +193,7 @@ class UploadRing:
                 gl.glBufferData(GL.PIXEL_UNPACK_BUFFER, self._nbytes, None, GL.STREAM_DRAW)
             gl.glBindBuffer(GL.PIXEL_UNPACK_BUFFER, 0)
 
-    def _map(self, slot: int, flags: int) -> Frame:
+    def _map(self, slot: int, flags: int) -> Pixels:
         gl = self._context.gl
         with kept(self._context, pixel_uploads):
             gl.glBindBuffer(GL.PIXEL_UNPACK_BUFFER, self._buffers[slot])

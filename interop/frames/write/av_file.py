@@ -14,7 +14,7 @@ from ..decode.containers import PACKETS_ONLY
 from ..decode.planar import FrameColours
 from ..decode.pyav import load_av
 from ..decode.tags import VideoTags, write_tags
-from ..read.readers import Frame
+from ..read.readers import Pixels
 from .copied_streams import CopiedStreams
 from .replacement import Replacement
 
@@ -123,7 +123,7 @@ class AvFile:
                 f"'{name.removesuffix(_NVENC)}' encodes on the CPU"
             ) from error
 
-    def write(self, rgba: Frame, time: float | None = None) -> None:
+    def write(self, rgba: Pixels, time: float | None = None) -> None:
         """Add a frame, RGBA of shape (height, width, 4), at ``time`` seconds, or 1 / fps after the one before.
 
         Raises SourceError if it cannot be encoded.

@@ -16,7 +16,7 @@ from ...gl.query import raise_if_reset
 from ...gl.state import kept, pixel_reads, read_framebuffer, restored
 from ...gl.texture import GlTexture
 from ...transfers import transfers
-from ..read.readers import Frame
+from ..read.readers import Pixels
 from ..read.upload import is_passed, make_fence, wait_and_delete
 
 VIDEO_FRAME = "video frame"
@@ -85,7 +85,7 @@ class ReadbackRing:
             gl.glBindBuffer(GL.PIXEL_PACK_BUFFER, 0)
         self._pending.append((slot, make_fence(self._context)))
 
-    def take(self, *, wait: bool) -> tuple[int, Frame] | None:
+    def take(self, *, wait: bool) -> tuple[int, Pixels] | None:
         """The slot and the frame of the oldest copy.
 
         None if there is none, or if the GPU is not done with it and ``wait`` is False.

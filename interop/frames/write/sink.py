@@ -17,7 +17,7 @@ from ..decode.streams import masked_address
 from ..decode.tags import VideoTags
 from ..decode.thread_times import WorkTime
 from ..read.opencv import load_cv2
-from ..read.readers import Frame
+from ..read.readers import Pixels
 from .av_file import BY_SUFFIX, AvFile
 from .readback import VIDEO_FRAME, ReadbackRing
 from .replacement import Replacement
@@ -61,7 +61,7 @@ class Sink(Protocol):
     def __exit__(self, *exception: object) -> None:
         self.close()
 
-    def put(self, texture: GlTexture | Frame, time: float | None = None) -> bool:
+    def put(self, texture: GlTexture | Pixels, time: float | None = None) -> bool:
         """Take the texture's picture as it is now.
 
         Parameters
@@ -193,7 +193,7 @@ class Offscreen(Uncopied, Sink):
     def __repr__(self) -> str:
         return "<Sink: pictures stay on the GPU>"
 
-    def put(self, texture: GlTexture | Frame, time: float | None = None) -> bool:
+    def put(self, texture: GlTexture | Pixels, time: float | None = None) -> bool:
         return True
 
     def close(self) -> None:
@@ -209,7 +209,7 @@ class WindowSink(Uncopied, Sink):
     def __repr__(self) -> str:
         return f"<Sink: {self._window!r}>"
 
-    def put(self, texture: GlTexture | Frame, time: float | None = None) -> bool:
+    def put(self, texture: GlTexture | Pixels, time: float | None = None) -> bool:
         self._window.show(_texture(texture))
         return not self._window.should_close and not {"q", "escape"}.intersection(self._window.keys())
 
@@ -226,7 +226,7 @@ class VideoSink(Uncopied, Sink):
     def __init__(
         self,
         path: Path,
-        file: WrittenFile[Frame],
+        file: WrittenFile[Pixels],
         context: GlContext,
         size: tuple[int, int],
         fps: float,
@@ -246,7 +246,7 @@ class VideoSink(Uncopied, Sink):
     def __repr__(self) -> str:
         return f"<Sink: video '{self._path}', {self._size[0]}x{self._size[1]}, {self._fps:g} fps>"
 
-    def put(self, texture: GlTexture | Frame, time: float | None = None) -> bool:
+    def put(self, texture: GlTexture | Pixels, time: float | None = None) -> bool:
         texture = _texture(texture)
         _check_size(texture, self._size, self._path)
         repeats = self._due() if self._live else 1
@@ -321,7 +321,7 @@ class ArraySink(Uncopied, Sink):
     def __repr__(self) -> str:
         return f"<Sink: video '{self._path}' of arrays>"
 
-    def put(self, texture: GlTexture | Frame, time: float | None = None) -> bool:
+    def put(self, texture: GlTexture | Pixels, time: float | None = None) -> bool:
         if isinstance(texture, GlTexture) or texture.shape != self._shape or texture.dtype != "uint8":
             given = f"{getattr(texture, 'dtype', 'a texture')} of {getattr(texture, 'shape', texture)}"
             raise SourceError(f"'{self._path}' takes arrays of uint8 of {self._shape}, not {given}")
@@ -352,7 +352,7 @@ class PictureSink(Uncopied, Sink):
     def __repr__(self) -> str:
         return f"<Sink: picture '{self._path}'>"
 
-    def put(self, texture: GlTexture | Frame, time: float | None = None) -> bool:
+    def put(self, texture: GlTexture | Pixels, time: float | None = None) -> bool:
         self._last = _texture(texture)
         return True
 
@@ -372,7 +372,7 @@ class PictureSink(Uncopied, Sink):
         replacement.complete()
 
 
-def _texture(picture: GlTexture | Frame) -> GlTexture:
+def _texture(picture: GlTexture | Pixels) -> GlTexture:
     if not isinstance(picture, GlTexture):
         raise SourceError(f"this sink has a context, and takes its textures, not a {type(picture).__name__}")
     return picture

@@ -10,7 +10,7 @@ import numpy as np
 
 from ...errors import SourceError
 from ..read.opencv import load_cv2
-from ..read.readers import Frame
+from ..read.readers import Pixels
 from .replacement import Replacement
 
 VIDEO_CODECS = {".mp4": "mp4v", ".mov": "mp4v", ".mkv": "mp4v", ".avi": "MJPG"}
@@ -32,7 +32,7 @@ class VideoFile:
             self._replacement.discard()
             raise self._replacement.error("OpenCV has no encoder for it. Does '.avi' work?")
 
-    def write(self, rgba: Frame, time: float | None = None) -> None:
+    def write(self, rgba: Pixels, time: float | None = None) -> None:
         """Add a frame, RGBA of shape (height, width, 4). Its ``time`` is not kept: OpenCV writes a constant rate."""
         cv2 = load_cv2()
         cv2.cvtColor(rgba, cv2.COLOR_RGBA2BGR, dst=self._bgr)

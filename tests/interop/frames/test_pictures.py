@@ -53,7 +53,7 @@ class Frame:
 class Decoder:
     """A decoder of so many frames in three surfaces that come again and again. ``frames`` are those that are alive."""
 
-    name, codec, is_on_gpu = "video 'clip.mp4'", "h264", True
+    name, codec, is_on_gpu, rotation = "video 'clip.mp4'", "h264", True, 0
 
     def __init__(self, count: int) -> None:
         self.count, self.frames = count, list[weakref.ref[Frame]]()
@@ -84,8 +84,9 @@ def test_surfaces_are_bound_in_place_and_given_back_behind_the_model(recorder: R
         seen, most = list[int](), 0
         fb.transfers.reset()
         pictures = NvdecPictures(decoder, context)
-        for picture, time in pictures:
-            assert time == 0.5
+        for frame in pictures:
+            picture = frame.planes
+            assert frame.time == 0.5
             luma, chroma = picture.planes
             assert (luma.shape, chroma.shape) == ((HEIGHT, WIDTH, 1), (3, 3, 2)), "chroma's half is rounded up"
             assert chroma.pointer == luma.pointer + HEIGHT * PITCH
@@ -150,7 +151,7 @@ def test_a_picture_that_comes_again_takes_few_calls_and_functions(recorder: Reco
         pictures, names = iter(NvdecPictures(decoder, context)), list[str]()
 
         def one_frame() -> None:
-            delegate.bind_buffer_to_tensor(next(pictures)[0], interpreter.inputs()[0], mean=0.5, std=0.5)
+            delegate.bind_buffer_to_tensor(next(pictures), interpreter.inputs()[0], mean=0.5, std=0.5)
             interpreter.invoke()
 
         def note(called: FrameType, event: str, _argument: Any) -> None:
@@ -180,7 +181,7 @@ def test_a_picture_whose_planes_were_changed_is_bound_anew(recorder: RecordingDr
         interpreter.set_allow_buffer_handle_output(True)
         decoder: Any = Decoder(8)
         pictures, tensor = iter(NvdecPictures(decoder, context)), interpreter.inputs()[0]
-        kept = [next(pictures)[0] for _ in range(3)]
+        kept = [next(pictures).planes for _ in range(3)]
 
         def launched(picture: fb.YuvPicture) -> Any:
             """The graph that runs for a picture: each has one of its own."""
@@ -199,7 +200,7 @@ def test_frames_of_another_thread_s_decoder_are_taken_in_order_and_given_back(re
     recorder.flags = 1
     with fb.CudaContext(independent=True) as context:
         handover, decoder, other = Handover[PictureSlot](drop=True), Decoder(9), Decoder(2)
-        feed = PictureFeed(handover, context)
+        feed = PictureFeed(handover, context, 0)
 
         def decode(source: Any) -> None:
             """The decoding thread's part for one frame."""
@@ -235,7 +236,7 @@ def test_frames_of_another_thread_s_decoder_are_taken_in_order_and_given_back(re
 def take(feed: PictureFeed, handover: Handover[PictureSlot]) -> fb.YuvPicture:
     number = handover.take(0.0)
     assert number is not None and number >= 0
-    return feed.take(number)
+    return feed.take(number, mirror=False).planes
 
 
 def test_pictures_are_polled_from_all_kinds_of_sources(tmp_path: Path, live_server: LiveServer) -> None:
@@ -324,11 +325,8 @@ def test_errors_of_decoders(tmp_path: Path, webcam: Webcam) -> None:
         fb.open_source(path, decoder=wrong)
     with fb.open_source(path, decoder="opencv") as source:
         assert next(source.pictures()).format == "yuv444p"
-    with (
-        fb.open_source(0) as source,
-        pytest.raises(fb.SourceError, match="is live, and its frames do not wait: poll"),
-    ):
-        next(source.pictures())
+    with fb.open_source(0) as source:
+        assert next(source.frames()).planes.format == "yuv444p", "live sources are waited for"
 
 
 def test_the_cpus_pictures_are_what_textures_are(context: fb.GlContext, tmp_path: Path) -> None:
@@ -343,28 +341,87 @@ def test_pictures_of_rgb_are_made_by_swscale_and_rounded_twice(context: fb.GlCon
 
 
 def check_pictures(context: fb.GlContext, path: Path, *, rotation: int, shades: int) -> None:
-    """Compare what a model makes of pictures and of textures, to so many of 256 shades."""
+    """Compare what a model makes of planes and of textures, to so many of 256 shades: of all, and of a part."""
+    part = (7.0, 11.0, 20.0, 31.0)
+    for place in ({}, {"crop": part}, {"crop": part, "rotation": 90.0}):
+        check_place(context, path, place, rotation=rotation, shades=shades)
+
+
+def check_place(context: fb.GlContext, path: Path, place: dict[str, Any], *, rotation: int, shades: int) -> None:
     with fb.GpuDelegate("opengl") as delegate:
         interpreter = fb.Interpreter(model_content=chain("EXP"), experimental_delegates=[delegate])
         tensor, output = interpreter.inputs()[0], interpreter.outputs()[0]
-        expected = list[np.ndarray]()
+
+        def logarithms(frame: fb.Frame) -> np.ndarray:
+            delegate.bind_buffer_to_tensor(frame, tensor, **place)
+            interpreter.invoke()
+            return np.log(interpreter.get_tensor(output))
+
         with fb.open_source(path, start=0.04) as source:
-            for texture in source.textures(context):
-                delegate.bind_buffer_to_tensor(texture, tensor)
-                interpreter.invoke()
-                expected.append(interpreter.get_tensor(output).copy())
+            expected = [logarithms(frame) for frame in source.frames(context)]
         times, uploaded, padded = list[float | None](), set[int](), 0
         with fb.open_source(path, start=0.04) as source:
             assert (source.decoder, source.rotation, source.size) == ("cpu", rotation, (38, 66))
-            for picture, right in zip(source.pictures(), expected, strict=True):
-                delegate.bind_buffer_to_tensor(picture, tensor, rotation=source.rotation)
+            for frame, right in zip(source.frames("cpu"), expected, strict=True):
+                assert (frame.size, frame.rotation) == ((38, 66), rotation)
                 fb.transfers.reset()
-                interpreter.invoke()
-                np.testing.assert_allclose(
-                    np.log(interpreter.get_tensor(output)), np.log(right), atol=(shades + 0.01) / 255
-                )
-                times.append(source.time)
+                # Chroma is sampled bilinearly, a texture's was not: parts of pixels differ a little.
+                np.testing.assert_allclose(logarithms(frame), right, atol=(shades + 0.01) / 255)
+                times.append(frame.time)
                 uploaded.add(sum(hop.bytes for (way, _), hop in fb.transfers.by_reason.items() if way == "upload"))
-                padded = sum(plane.height * plane.line_size for plane in picture.planes)
+                padded = sum(plane.height * plane.line_size for plane in frame.planes.planes)
     assert times == pytest.approx([0.04, 0.08, 0.12])
     assert len(uploaded) == 1 and 0 < uploaded.pop() <= padded
+
+
+@pytest.mark.parametrize("on", ["gl", "cpu", None])
+def test_frames_come_without_waiting(on: Any, context: fb.GlContext, tmp_path: Path) -> None:
+    """Each frame once and in order, None between them, and then the end."""
+    path, place = write_clip(tmp_path / "clip.mp4", frames=6), context if on == "gl" else on
+    with fb.open_source(path) as source:
+        source.ready, times = threading.Event(), list[float | None]()
+        for frame in source.frames(place, wait=False):
+            if frame is None:
+                assert source.ready.wait(10) and not source.ended
+                source.ready.clear()
+            else:
+                times.append(frame.time)
+                assert (frame.time, frame.captured) == (source.time, source.captured)
+        assert source.ended and times == pytest.approx([number / 25 for number in range(6)])
+        with pytest.raises(fb.SourceError, match="was read already"):
+            next(source.frames(place))
+
+
+def test_a_frame_says_what_it_has(context: fb.GlContext) -> None:
+    texture = fb.Frame(fb.GlTexture(4, 2))
+    luma, chroma = np.zeros((48, 64), np.uint8), np.zeros((24, 32, 2), np.uint8)
+    planes = fb.Frame(fb.YuvPicture([luma, chroma]), rotation=90)
+    assert (planes.size, planes.colours) == ((48, 64), planes.planes.colours) and texture.colours is None
+    assert repr(planes) == "<Frame: 48x64, nv12, bt709, limited range, turned by 90>"
+    assert repr(texture) == "<Frame: 4x2, rgba8>"
+    with pytest.raises(fb.BindingError, match=r"rgba8> has no planes: source.frames\(\)"):
+        texture.planes  # noqa: B018
+    with pytest.raises(fb.BindingError, match=r"turned by 90> has no texture: source.frames\(context\)"):
+        planes.texture  # noqa: B018
+
+
+def test_a_list_of_frames_is_bound_upright(context: fb.GlContext) -> None:
+    """Two frames of a batch, of which one is stored on its side."""
+    rows = np.arange(20 * 3, dtype=np.uint8).reshape(4, 5, 3) * 4
+    upright = np.dstack([rows, np.full((4, 5), 255, np.uint8)])
+    stood = fb.Frame(fb.GlTexture.from_array(upright))
+    laid = fb.Frame(fb.GlTexture.from_array(np.ascontiguousarray(np.rot90(upright, -1))), rotation=90)
+    assert laid.size == stood.size == (5, 4)
+    places: list[dict[str, Any]] = [{}, {"crop": [(1.0, 0.5, 3.0, 2.0), None]}, {"rotation": [90.0, 0.0]}]
+    for place in places:
+        results = list[np.ndarray]()
+        for frames in ([stood, stood], [laid, stood], [stood, laid]):
+            with fb.GpuDelegate("opengl") as delegate:
+                interpreter = fb.Interpreter(model_content=chain("EXP"), experimental_delegates=[delegate])
+                interpreter.resize_tensor_input(interpreter.inputs()[0], [2, 4, 5, 3])
+                interpreter.allocate_tensors()
+                delegate.bind_buffer_to_tensor(frames, interpreter.inputs()[0], **place)
+                interpreter.invoke()
+                results.append(interpreter.get_tensor(interpreter.outputs()[0]).copy())
+        for result in results[1:]:
+            np.testing.assert_allclose(result, results[0], rtol=1e-5)

@@ -317,7 +317,7 @@ def test_what_cannot_be_opened_says_what_to_try(tmp_path: Path) -> None:
 def test_a_source_whose_frames_change_size(context: fb.GlContext, clip: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = fb.open_source(clip)
     reader: Any = source._reader
-    reader.size = source.size = (32, 24)  # as if the file had announced another size than its frames have
+    reader.size = (32, 24)  # as if the file had announced another size than its frames have
     with pytest.raises(fb.SourceError, match=r"frame 0 of video .* is 64x48 uint8, not 32x24"):
         next(source.textures(context))
 

@@ -16,7 +16,7 @@ import framebind as fb
 from framebind.interop.cl.api import loader
 from framebind.interop.device import Device
 from framebind.interop.frames.read.pixel_layouts import layout_of
-from framebind.interop.frames.read.readers import Frame
+from framebind.interop.frames.read.readers import Pixels
 from framebind.interop.frames.read.source import Source
 from framebind.interop.gl import context as contexts
 from framebind.interop.gl import egl
@@ -265,7 +265,7 @@ class Vanishing:
     def __init__(self) -> None:
         self.closed, self.layout = False, layout_of("bgr", 4, 4)
 
-    def read(self, view: Frame) -> bool:
+    def read(self, view: Pixels) -> bool:
         raise SystemExit("the reader's process ended")
 
     def reopen(self) -> bool:
