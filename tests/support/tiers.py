@@ -39,8 +39,13 @@ SLOW_FILES = frozenset(
 """Files of these folders that make a context of their own, start processes or run models: they are not quick either."""
 DEALT_FILES = frozenset({"test_graphs.py", "test_devices.py", "test_expanded.py", "test_separable_pair.py"})
 """Files beside those of tests/kernels whose parameters show the same on each API. All APIs run the first of these."""
-UNDEALT = frozenset({"test_quantized.py::test_model_computes_litert_s_integers"})
-"""Tests whose devices are dealt out elsewhere here."""
+UNDEALT = frozenset(
+    {
+        "test_extremes.py::test_a_gelu_far_below_zero_is_zero",  # its two formulas failed on PoCL one without the other
+        "test_quantized.py::test_model_computes_litert_s_integers",  # REPEATED chooses its devices
+    }
+)
+"""Tests of kernels that run on every API for each of their parameters."""
 SMALLEST_MODEL = "face_detection_front"
 
 
