@@ -48,6 +48,8 @@ These rules hold for every operator:
   and so do those that read its result. A scale of 32- or 64-bit integers counts for biases and DEQUANTIZE only.
 - **Constants** may also be float16, or int4, int8, uint8 and int16 with scales, also one scale per channel: they are
   converted to real numbers once. LiteRT's kernels round activations to 8 bits beside such weights; the GPU does not.
+- **int16**: LiteRT interpolates EXP, GELU, LOG and RSQRT of 16 bits between 513 values. If that is more than 4 steps of
+  65,536 from the function for some input, as it is for LOG and nearly every RSQRT, the operator stays on the CPU.
 - **float16**: computed tensors may be float16. The GPU computes in float32 and rounds each result to the nearest half.
 - **Complex numbers** exist on the GPU only between RFFT2D and COMPLEX_ABS, REAL and IMAG, also through RESHAPE, SQUEEZE
   and EXPAND_DIMS. If another operator writes or reads them, all of these stay on the CPU.

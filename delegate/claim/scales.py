@@ -10,6 +10,7 @@ from ...kernels.operation import TfliteOp, Unsupported
 from ...kernels.registry import OPERATORS
 from ...kernels.tensor import INDEX_DTYPES, QUANTIZED_DTYPES, TensorInfo
 from ..read.model import RawOperator
+from .int16_tables import INTERPOLATED, refuse_coarse_table
 
 SMALLEST = float(np.finfo(np.float32).tiny)
 """The smallest scale that is not denormal."""
@@ -33,6 +34,8 @@ def refuse_scales(raw: RawOperator, stored: Mapping[int, TensorInfo]) -> None:
         _refuse_large_bias(row, raw, stored)
     if not raw.custom and raw.name in _REFUSALS:
         _REFUSALS[raw.name]([stored[i] for i in raw.inputs], stored[raw.outputs[0]])
+    if not raw.custom and raw.name in INTERPOLATED:
+        refuse_coarse_table(raw.name, stored[raw.inputs[0]], stored[raw.outputs[0]])
 
 
 def _refuse_denormal(tensors: Sequence[TensorInfo]) -> None:
