@@ -103,7 +103,7 @@ class Engine:
 
     @property
     def is_attached(self) -> bool:
-        """Whether it serves an interpreter."""
+        """Whether an interpreter is served."""
         return self.main.native is not None
 
     def detach(self) -> None:

@@ -32,7 +32,7 @@ class DelegatedOp:
     """
 
     index: int
-    """Its number in its subgraph."""
+    """The operator's number in its subgraph."""
     name: str
     """TensorFlow Lite's name ("CONV_2D"), or the custom operator's own."""
     subgraph: int
@@ -67,7 +67,7 @@ class PartitionReport:
     """
 
     number: int
-    """Its number, in the order of the model's operators."""
+    """The partition's number, in the order of the model's operators."""
     subgraph: int
     """The number of its subgraph."""
     operators: tuple[int, ...]

@@ -38,7 +38,7 @@ class Statistics:
     device: str
     """The GPU, as its driver names it."""
     api: str
-    """The API: "opengl", "opengl es", "opencl" or "null"."""
+    """The API: "opengl", "opengl es", "opencl", "cuda" or "null"."""
     driver: str
     """The driver and its version."""
     software: bool
@@ -54,7 +54,7 @@ class Statistics:
     barriers: int
     """Barriers of a run."""
     api_calls: int
-    """GL or OpenCL calls of a run if everything is bound."""
+    """Calls of the API in one run if everything is bound."""
     kernels: int
     """Different kernels among the steps."""
     arena_nbytes: int
@@ -144,11 +144,11 @@ class TensorMemory:
     partition: int
     """The number of the part of the model that it belongs to."""
     tensor: int | None
-    """Its number in the subgraph; None for an intermediate result of one operator."""
+    """The tensor's number in the subgraph; None for an intermediate result of one operator."""
     offset: int
     """Bytes before it in the part's memory."""
     nbytes: int
-    """Its bytes."""
+    """The tensor's size in bytes."""
     first_step: int
     """The number of the step that writes it first, in its part."""
     last_step: int

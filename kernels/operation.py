@@ -74,30 +74,35 @@ class Fusion:
     slice_ownership: SliceOwnership | None = None
     """The slices of "dst" that an invocation writes, if its work-group can write partial sums of them too."""
     is_row_sum: bool = False
-    """It writes the sum of each row of "src". The launch that writes "src" may write these sums instead, or sums of any
-    other partition of the pixels.
+    """True if the launch writes the sum of each row of "src". The launch that writes "src" may write these sums
+    instead, or sums of any other partition of the pixels.
     """
     is_moments: bool = False
-    """It writes sums and sums of squares. If "src" is rounded to 16 bits, the launch that writes "src" may write them
-    instead (partial_sums.kern): that is less exact, because it subtracts no value near the mean first.
+    """True if the launch writes sums and sums of squares. If "src" is rounded to 16 bits, the launch that writes "src"
+    may write them instead (partial_sums.kern): that is less exact, because it subtracts no value near the mean first.
     """
     is_normalization: bool = False
-    """It scales and shifts "src" by the mean and the deviation of its channels, from "sums", "gamma" and "beta". A
-    launch that reads the result may do so instead.
+    """True if the launch scales and shifts "src" by the mean and the deviation of its channels, from "sums", "gamma"
+    and "beta". A launch that reads the result may do so instead.
     """
     convolution: Operation | None = None
-    """The convolution, if the launch computes exactly one: another launch may compute it and normalize "src" as well.
+    """Set if the launch is exactly one convolution, so that ``normalized_conv`` may replace it and normalize "src" as
+    well.
     """
     fits_in_prologue: bool = False
-    """It is short enough for every work-group that reads its result to compute it in a prologue."""
+    """True if the launch is so short that every work-group that reads its result may compute it in a prologue."""
     single_pass_read: bool = False
-    """It reads most pixels of "src" once only, so it may sample a picture directly, without a copy."""
+    """True if the launch reads most pixels of "src" once only, so that it may sample a picture directly, without a
+    copy.
+    """
     reads_per_value: int | None = None
-    """The number of times that it reads each value of "src"; None if it cannot resize what it reads."""
+    """The number of times that the launch reads each value of "src"; None if it cannot resize what it reads."""
     is_copy: bool = False
-    """It does nothing but copy "src", resized if the launch has a ``resize``."""
+    """True if the launch only copies "src", resized if it has a ``resize``."""
     is_reshape: bool = False
-    """It copies the values of "src" in their order. On a buffer without padding this copy changes nothing."""
+    """True if the launch copies the values of "src" in their order. On a buffer without padding this copy changes
+    nothing.
+    """
 
 
 @dataclass(frozen=True)
@@ -170,7 +175,7 @@ class Operation(ABC):
     """A computation on tensors, whatever file format it comes from. A subclass is a frozen dataclass of attributes."""
 
     may_be_identity: ClassVar[bool] = False
-    """Whether it changes nothing if input and output have the same BHWC shape."""
+    """True if the operation changes nothing when input and output have the same BHWC shape."""
     limits_errors: ClassVar[bool] = False
     """Whether errors of its input spread no further, because it normalizes or has activation functions inside."""
 
@@ -186,7 +191,7 @@ class Operation(ABC):
         """The launches that compute the outputs, in order; the last one writes them."""
 
     def collapsed(self, shapes: list[tuple[int, ...]]) -> Sequence[Collapsed]:
-        """The same computation as a chain of operations of rank 4 or less, if a tensor has rank 5 or more. The first
+        """A chain of operations of rank 4 or less that compute this one, if a tensor has rank 5 or more. The first
         takes the inputs, the last makes the outputs.
 
         Dimensions that the operation treats alike are merged. The chain is empty if the operation is right on the BHWC
@@ -224,8 +229,8 @@ class Parsed:
     inputs: tuple[int, ...] = (0,)
     epilogue: tuple[FusedOp, ...] = ()
     integers: bool = False
-    """Whether it computes on int32. Operators that only move, choose or compare values do so if a float32 cannot hold
-    them.
+    """True if the operation computes on int32. Operators that only move, choose or compare values do so if a float32
+    cannot hold them.
     """
     bounds: Bounds | None = None
     """The smallest and the largest integer of the output. None if every one is an integer of the inputs, or 0."""
@@ -283,8 +288,8 @@ class TfliteOp:
     moves_values: bool = False
     """Whether outputs hold values of the inputs: quantized ones of the same scale need no rounding."""
     takes_integers: bool = False
-    """Whether it computes on the stored integers themselves, and not on the real numbers that they stand for. It then
-    has no float view.
+    """True if the operator computes on the stored integers themselves, and not on the real numbers that they stand for.
+    It then has no float view.
     """
     unlike_litert: str = ""
     """The inputs for which results differ from LiteRT's, and the difference: a sentence for docs/operators.md."""

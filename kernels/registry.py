@@ -24,7 +24,7 @@ def discover(package: ModuleType) -> dict[str, TfliteOp]:
 
 
 OPERATORS = discover(ops)
-"""By TensorFlow Lite name (CONV_2D ...) or custom operator's name."""
+"""The rows by TensorFlow Lite name (CONV_2D ...), or by a custom operator's name."""
 
 CPU_ONLY = {
     "the sizes of its results are known only while it runs": "MULTINOMIAL NON_MAX_SUPPRESSION_V4 "

@@ -128,7 +128,7 @@ def claim_again(
     subgraphs: Sequence[Subgraph] = (),
     variables: Variables = Variables(),  # noqa: B008 - it is frozen
 ) -> Claims:
-    """Claims of these ``operators`` for other shapes than those for which they were claimed. See ``claim``.
+    """Claim these ``operators`` for other shapes than those for which ``claim`` was called.
 
     ``unsupported`` has those of them that the GPU cannot run with these shapes.
     """
@@ -146,8 +146,8 @@ def _unlowered_once(
     store: BinaryStore | None,
     where: str,
 ) -> dict[int, str]:
-    """The same as ``_unlowered``, which is not called if an earlier process found no such operator. ``where`` has the
-    subgraph and its shapes, which determine everything about the operators.
+    """The reasons of ``_unlowered``, which is not called if an earlier process found no such operator. ``where`` has
+    the subgraph and its shapes, which determine everything about the operators.
     """
     what = f"all can be lowered: {sorted(claimed)} of {where}"
     if store is not None and store.known_number(what) == 1:

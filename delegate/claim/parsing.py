@@ -177,7 +177,9 @@ def refuse_variable(raw: RawOperator, subgraph: Subgraph) -> None:
 
 
 def _refuse_types(raw: RawOperator, tensors: Mapping[int, TensorInfo]) -> None:
-    """Only constants may be sparse, of 16 bits and so on: SHAPE and ZEROS_LIKE do not look at the type."""
+    """Refuse inputs of types that only constants may have: sparse, of 16 bits and so on. SHAPE and ZEROS_LIKE do not
+    look at the type.
+    """
     for tensor in [tensors[i] for i in raw.inputs if i >= 0]:
         if tensor.constant is not None or tensor.dtype in RUNTIME_DTYPES:
             continue

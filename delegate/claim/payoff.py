@@ -25,7 +25,7 @@ _WITH_WEIGHTS = {
 }  # fmt: skip
 """Operators that multiply each position (all dimensions but the last) with all of their weights."""
 _TRANSPOSED = {"CONV_3D_TRANSPOSE", "TRANSPOSE_CONV"}
-"""Those whose positions are the input's, their third operand."""
+"""Operators with weights whose positions are those of the input, their third operand."""
 
 
 def reason_not_to_delegate(

@@ -28,7 +28,7 @@ class Selection:
     preserves_tensors: bool = False
     """LiteRT makes a partition of each operator, because its interpreter shows the results of all of them."""
     does_not_pay: str = ""
-    """Why nothing was selected, if the GPU has to be faster and is not likely to be; else ""."""
+    """The reason why nothing was selected, if the GPU has to be faster and is not likely to be; else ""."""
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ def _splits_neighbours(subgraph: Subgraph, partitions: Sequence[Partitioned]) ->
     on_gpu = {partition.operators[0] for partition in partitions}
     producers = {tensor: operator.index for operator in subgraph.operators for tensor in operator.outputs}
     waits_for: dict[int, int] = {}
-    """By operator: the operators on the CPU for which it waits, as a bit mask of their numbers."""
+    """The operators on the CPU for which each operator waits, as a bit mask of their numbers."""
     for operator in subgraph.operators:
         bits, before = 0, {producers[tensor] for tensor in operator.inputs if tensor in producers}
         for index in before & waits_for.keys():
@@ -168,8 +168,8 @@ def _beyond_limit(partition: Partitioned, limit: int) -> str:
 
 
 OPERATOR_RULES: tuple[Rule, ...] = (taken_by_another_delegate, outside_node_range)
-"""Applied to each supported operator by itself."""
+"""Rules that may leave out a supported operator, in order."""
 PARTITION_RULES: tuple[Rule, ...] = (only_handles, only_constants, divides_complex_numbers)
-"""Applied to each partition of those that are left."""
+"""Rules that may leave out a whole partition, in order."""
 SUBGRAPH_RULES: tuple[Rule, ...] = (sparse_constants_on_cpu,)
-"""Applied to all operators that were selected."""
+"""Rules that may leave out everything that was selected."""

@@ -69,11 +69,11 @@ class _Uses:
 
     def __init__(self, model: Model) -> None:
         self.names: dict[tuple[int, int], Name] = {}
-        """By subgraph and number of the handle."""
+        """The names of variables by subgraph and number of the handle."""
         self.uses: dict[Name, list[Use]] = {}
         self.reasons: dict[Name, str] = {}
         self.all_reason = ""
-        """Why none of them can."""
+        """The reason why no variable can stay on the GPU; "" if some can."""
         for number, subgraph in enumerate(model.subgraphs):
             for raw in subgraph.operators:
                 if raw.name == "VAR_HANDLE" and not raw.custom and len(raw.outputs) == 1:

@@ -121,7 +121,7 @@ class LayoutMismatch(Exception):  # noqa: N818 - a reason, which becomes the tex
     """A difference between LiteRT's structures and the model file. In its text, {} stands for a tensor or operator."""
 
     def about(self, what: str) -> LayoutMismatch:
-        """The same with the tensor's or operator's name."""
+        """The difference with the tensor's or operator's name in its text."""
         return LayoutMismatch(str(self).replace("{}", what, 1))
 
 

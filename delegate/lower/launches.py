@@ -51,12 +51,12 @@ class LabelledLaunch:
     input_ops: tuple[FusedOp, ...] = ()
     """Binary operations, applied to every value that is read from "src"."""
     partial_sums: tuple[FusedOp, ...] | None = None
-    """If not None, it also writes sums of its values after these operations, as "partial_sums"."""
+    """Operations after which sums of the launch's values are written too, as "partial_sums"; None if they are not."""
     prologue: PrologueLaunch | None = None
     integers: bool = False
-    """It computes on int32."""
+    """True if the launch computes on int32."""
     exact: bool = False
-    """Its constants and results must not be rounded to 16 bits."""
+    """True if the launch's constants and results must not be rounded to 16 bits."""
 
     @property
     def destination(self) -> TensorId:
@@ -74,13 +74,13 @@ class LabelledLaunch:
 
     @property
     def rounds(self) -> bool:
-        """Whether it rounds to the steps of a quantized tensor."""
+        """True if the launch rounds to the steps of a quantized tensor."""
         epilogue = (*self.epilogue, *(self.prologue.epilogue if self.prologue else ()))
         return any(op.expression in ROUNDING for op in epilogue) or self.launch.constants.get("IN_STEPS") == 1
 
     @property
     def writes_steps(self) -> bool:
-        """Whether it writes numbers of steps of a quantized tensor, which halves hold."""
+        """True if the launch writes numbers of steps of a quantized tensor, which halves hold."""
         last = self.epilogue[-1] if self.epilogue else FusedOp("")
         if last.expression == "STEPS":
             return last.values[2] == 1.0 and max(map(abs, last.values[:2])) <= LARGEST_WHOLE_HALF

@@ -66,7 +66,7 @@ class Binding:
 
     @property
     def resources(self) -> tuple[Resource, ...]:
-        """All objects."""
+        """The GPU objects of the binding: planes of a picture, and those of all frames."""
         if self.frames:
             return tuple([resource for frame in self.frames for resource in frame.resources])
         return (self.resource, *self.others)

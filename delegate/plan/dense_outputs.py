@@ -9,7 +9,7 @@ from ...kernels.tensor import TensorId, slices
 from ..lower.launches import LabelledLaunch, Lowered
 
 Ranges = dict[TensorId, tuple[int, int]]
-"""By tensor: the output in whose buffer it lies, without padding, and its first element there."""
+"""tensor -> (output, first element): a tensor's values are written directly into the unpadded buffer of an output."""
 
 
 def dense_ranges(

@@ -80,7 +80,7 @@ class FastTable(Table):
 
 
 def fast(table: T) -> T:
-    """The same object of tflite's, with its table read fast from now on. Raises struct.error if it is damaged."""
+    """Read a table of tflite's fast from now on. Returns the same object. Raises struct.error if it is damaged."""
     unchecked: Any = table
     unchecked._tab = FastTable(unchecked._tab.Bytes, unchecked._tab.Pos)
     return table

@@ -87,7 +87,7 @@ def _dense_strides(shape: Shape) -> tuple[int, int, int, int]:
 
 
 def _fitting(tensor: TensorInfo) -> str:
-    """For messages: the shapes of arrays that fit a tensor."""
+    """Text for messages: the shapes of arrays that fit a tensor."""
     text = f"the tensor's {tensor.shape}"
     if len(tensor.shape) == 4:
         batch, height, width, channels = tensor.shape

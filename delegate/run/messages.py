@@ -8,17 +8,17 @@ from ...kernels.tensor import LARGEST_RANK, TensorInfo
 from ..read.model import Subgraph
 
 CLOSED = "this GpuDelegate is closed: make a new one, and an interpreter for it"
-"""For errors of all that a delegate cannot do any longer after ``close``."""
+"""Text for errors of everything that a delegate cannot do any longer after ``close``."""
 
 
 def tensor_label(index: int, tensor: TensorInfo) -> str:
-    """For messages: "tensor 3 'image' (BHWC 1x257x257x3)"."""
+    """Text for messages: "tensor 3 'image' (BHWC 1x257x257x3)"."""
     shape = tensor.bhwc if len(tensor.shape) <= LARGEST_RANK else tensor.shape
     return f"tensor {index} '{tensor.name}' (BHWC {'x'.join(map(str, shape))})"
 
 
 def inputs_and_outputs(subgraph: Subgraph) -> str:
-    """For messages: the tensors of the model that can be bound."""
+    """Text for messages: the tensors of the model that can be bound."""
 
     def listed(indices: Sequence[int]) -> str:
         return ", ".join(f"{i} '{subgraph.tensors[i].name}'" for i in indices)
@@ -27,7 +27,7 @@ def inputs_and_outputs(subgraph: Subgraph) -> str:
 
 
 def named_reasons(subgraph: Subgraph, reasons: Mapping[int, str]) -> str:
-    """For messages: the first reasons of operators, with their names; further ones often follow from them."""
+    """Text for messages: the first reasons of operators, with their names; further ones often follow from them."""
     first = [f"operator {index} {subgraph.operators[index].name}: {reasons[index]}" for index in sorted(reasons)[:3]]
     return "; ".join(first) + (f" (and {len(reasons) - 3} more)" if len(reasons) > 3 else "")
 

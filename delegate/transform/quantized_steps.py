@@ -36,7 +36,7 @@ def merge_rounding(graph: Graph) -> None:
     output.
     """
     rounding = {tensor: rounding_op(graph.tensors[tensor]) for tensor in graph.inputs}
-    """By tensor, a rounding that does not change its values."""
+    """A rounding of each tensor that does not change its values."""
     for node in graph.forwards():
         source, destination = node.inputs[0], node.outputs[0]
         rounding[destination] = _rounding(node, rounding.get(source))
@@ -180,7 +180,7 @@ def _leading_clamp(epilogue: Sequence[FusedOp]) -> tuple[tuple[float, float, flo
 
 
 def _read_steps(epilogue: Sequence[FusedOp], output: int, scales: Scales) -> tuple[FusedOp, ...]:
-    """The same operations if summands hold numbers of steps, and the output does."""
+    """The operations for summands that hold numbers of steps, and for an output that does."""
     ops = [
         FusedOp("ADD_STEPS", op.operand, values=(scales[op.operand],)) if op.operand in scales else op
         for op in epilogue

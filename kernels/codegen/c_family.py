@@ -10,7 +10,7 @@ from .source import Argument, KernelSource, TileText
 
 
 class CFamily(ABC):
-    """The base of the two dialects."""
+    """The base of the dialects OpenCL C and CUDA C++, which implement Dialect (dialect.py)."""
 
     global_space = ""
     """The words before the type of a pointer to memory."""
@@ -24,15 +24,14 @@ class CFamily(ABC):
         """The parameter of a texture."""
 
     def element(self, arguments: Sequence[Argument]) -> str:
-        """Always float: each load and store casts the pointer."""
+        """Returns float always: each load and store casts the pointer."""
         return "float"
 
     def picture_macros(self, kernel: KernelSource) -> list[str]:
-        """See Dialect. Pictures are parameters of the functions here."""
+        """Returns no macros: pictures are parameters of the functions here."""
         return []
 
     def tile_function(self, source: ProgramSource, number: int, tile: TileText) -> list[str]:
-        """See Dialect."""
         kernel = source.kernels[number]
         parameters = ["int GROUP_ID", "int invocation"]
         parameters += [self._memory(memory, "float", source.memories[memory]) for memory in kernel.memories]

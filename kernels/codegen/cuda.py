@@ -23,7 +23,7 @@ _INTEGERS = {
 
 
 class Cuda(CFamily):
-    """The dialect.
+    """CUDA C++. Implements Dialect (dialect.py), which says what each method returns.
 
     A kernel has the name ``source.name`` and the parameters, in order: a pointer per memory; per texture an
     ``Image<FORMAT>`` of prelude.cuda (a pointer and the bytes from a row to the next, 64 bits each); an int offset per
@@ -43,7 +43,6 @@ class Cuda(CFamily):
         return f"Image<{argument.view.format}> {name}"
 
     def load(self, argument: Argument, buffer: Buffer, index: str) -> str:
-        """See Dialect."""
         if isinstance(argument.view, Quantized) and argument.view.dtype != "float16":
             return f"load_floats<{_INTEGERS[argument.view.dtype]}>({buffer.name}, {index})"
         if isinstance(argument.view, Strided):
@@ -56,13 +55,12 @@ class Cuda(CFamily):
 
     @property
     def integer_words(self) -> Sequence[str]:
-        """See Dialect. The other macros are in prelude.cuda. NUMBERS is float: in such a kernel the word float itself
-        becomes int.
+        """Macros of arithmetic that wraps around; the others are in prelude.cuda. NUMBERS is float: in such a kernel
+        the word float itself becomes int.
         """
         return ("#define NUMBERS float", *(f"#define WRAP_{n}(v, w) ((v) {o} (w))" for n, o in _WRAPPING))
 
     def load_integers(self, argument: Argument, buffer: Buffer, index: str) -> str:
-        """See Dialect."""
         if isinstance(argument.view, Strided):
             return f"(int)({self.load(argument, buffer, index)})"
         if _is_half(argument):
@@ -70,7 +68,6 @@ class Cuda(CFamily):
         return f"load_ints<{_stored_type(argument)}>({buffer.name}, {index})"
 
     def store_integers(self, argument: Argument, buffer: Buffer, index: str, value: str) -> str:
-        """See Dialect."""
         if isinstance(argument.view, Strided):
             return self.store(argument, buffer, index, value)
         if _is_half(argument):
@@ -78,7 +75,6 @@ class Cuda(CFamily):
         return f"store_four<{_stored_type(argument)}>({buffer.name}, {index}, {value})"
 
     def store(self, argument: Argument, buffer: Buffer, index: str, value: str) -> str:
-        """See Dialect."""
         if isinstance(argument.view, Strided):
             place = f"{buffer.name}, {index}, {value}"
             return f"STORE_HALF({place})" if argument.unit == 2 else f"{buffer.name}[{index}] = {value}"
@@ -89,16 +85,13 @@ class Cuda(CFamily):
         return f"({_cast(buffer, 'float4')})[{index}] = {value}"
 
     def load_words(self, argument: Argument, buffer: Buffer, index: str) -> str:
-        """See Dialect."""
         return f"({_cast(buffer, 'uint2')})[{index}]"
 
     def load_sample(self, argument: Argument, buffer: Buffer, index: str) -> str:
-        """See Dialect."""
         kind, largest = ("unsigned char", 255) if argument.unit == 1 else ("unsigned short", 65535)
         return f"({_cast(buffer, kind)})[{index}] / {largest}.0f"
 
     def kernel(self, source: KernelSource, elements: Mapping[str, str], macros: Sequence[str], tile: TileText) -> str:
-        """See Dialect."""
         lines = [prelude("cuda"), *macros, f'#line 1 "{source.name}.kern"', tile.helpers]
         lines.append(_entry(source.name, str(source.group_size), self.kernel_parameters(source, elements)))
         lines += [f"  __shared__ {kind} {name}[{count}];" for kind, name, count in source.shared]
@@ -109,7 +102,7 @@ class Cuda(CFamily):
         return "\n".join(lines)
 
     def program(self, source: ProgramSource, elements: Mapping[str, str], functions: Sequence[str]) -> str:
-        """See Dialect. LOCAL is read for each step anew: see reload_local_id in prelude.cuda."""
+        """The text of a program. LOCAL is read for each step anew: reload_local_id in prelude.cuda."""
         lines = [prelude("cuda"), barrier("cuda"), "#undef LOCAL", "#define LOCAL invocation"]
         lines += ["#undef AWAIT_INPUTS", "#undef ALLOW_NEXT", "#define AWAIT_INPUTS", "#define ALLOW_NEXT", *functions]
         parameters = self.program_parameters(source, ("const int* table", "int rows", "uint* arrivals", "int groups"))

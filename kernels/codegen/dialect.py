@@ -44,7 +44,9 @@ class Dialect(Protocol):
         ...
 
     def load_integers(self, argument: Argument, buffer: Buffer, index: str) -> str:
-        """The same as ``load``, as an int4. Floats in the buffer must be whole numbers."""
+        """The expression that loads a slice as ``load`` does, but as an int4. Floats in the buffer must be whole
+        numbers.
+        """
         ...
 
     def store_integers(self, argument: Argument, buffer: Buffer, index: str, value: str) -> str:

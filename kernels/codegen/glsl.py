@@ -17,7 +17,8 @@ UNIFORMS = ("rows", "groups", "max_spins")
 
 @dataclass(frozen=True)
 class Glsl:
-    """The dialect; ``version`` is "430 core" or "310 es".
+    """GLSL. ``version`` is "430 core" or "310 es". Implements Dialect (dialect.py), which says what each method
+    returns.
 
     A kernel's bindings: buffer i is the i-th of ``source.memories``; texture or image unit i is the i-th of
     ``source.textures``. Its uniform locations: an array of ints at 0, the offset of buffer argument i at i; then the
@@ -35,8 +36,9 @@ class Glsl:
     words = None
 
     def element(self, arguments: Sequence[Argument]) -> str:
-        """vec4 if all arguments are f32; pairs of words if one has halves; four words if one has int32; single words
-        for a model's integers, planes of pictures and Strided halves; floats for Dense and Strided floats.
+        """GLSL type of a buffer's elements, from the storage of the arguments that share it: vec4 if all are f32; uvec2
+        (pairs of words) if one has halves; uvec4 if one has int32; uint for a model's integers, planes of pictures and
+        Strided halves; float for Dense and Strided floats.
         """
         if any(isinstance(a.view, Dense | Strided) for a in arguments):
             units = {a.unit if isinstance(a.view, Dense | Strided) else 0 for a in arguments}
@@ -50,7 +52,6 @@ class Glsl:
         return "uvec4" if any(holds_integers(a) for a in arguments) else "vec4"
 
     def load(self, argument: Argument, buffer: Buffer, index: str) -> str:
-        """See Dialect."""
         memory = buffer.name
         if isinstance(argument.view, Quantized):
             return _load_integers(memory, argument.view.dtype, index)
@@ -64,7 +65,6 @@ class Glsl:
         return f"vec4(ivec4({words}))" if holds_integers(argument) else f"uintBitsToFloat({words})"
 
     def load_integers(self, argument: Argument, buffer: Buffer, index: str) -> str:
-        """See Dialect."""
         if isinstance(argument.view, Quantized):
             return _load_stored(buffer.name, argument.view.dtype, index)
         if holds_integers(argument):
@@ -74,7 +74,6 @@ class Glsl:
         return f"ivec4({self.load(argument, buffer, index)})"
 
     def store(self, argument: Argument, buffer: Buffer, index: str, value: str) -> str:
-        """See Dialect."""
         memory = buffer.name
         if isinstance(argument.view, Quantized):
             return _store_integers(memory, argument.view.dtype, index, value)
@@ -92,7 +91,7 @@ class Glsl:
 
     @property
     def integer_words(self) -> Sequence[str]:
-        """See Dialect. Sums and products wrap around by themselves."""
+        """Macros of int4. Sums and products wrap around by themselves."""
         return (
             "#define I4(x) ivec4(x)",
             "#define I4V(a, b, c, d) ivec4(a, b, c, d)",
@@ -104,7 +103,6 @@ class Glsl:
         )
 
     def store_integers(self, argument: Argument, buffer: Buffer, index: str, value: str) -> str:
-        """See Dialect."""
         if isinstance(argument.view, Quantized):
             return _store_stored(buffer.name, argument.view.dtype, index, value)
         if holds_integers(argument):
@@ -114,16 +112,13 @@ class Glsl:
         return f"vec4 store_floats = vec4({value}); {self.store(argument, buffer, index, 'store_floats')}"
 
     def load_words(self, argument: Argument, buffer: Buffer, index: str) -> str:
-        """See Dialect."""
         raise NotImplementedError("GLSL has no matrix units")
 
     def load_sample(self, argument: Argument, buffer: Buffer, index: str) -> str:
-        """See Dialect."""
         function, shift = ("byte_of", 2) if argument.unit == 1 else ("short_of", 1)
         return f"{function}({buffer.name}[({index}) >> {shift}], {index})"
 
     def kernel(self, source: KernelSource, elements: Mapping[str, str], macros: Sequence[str], tile: TileText) -> str:
-        """See Dialect."""
         lines = self._head(source.group_size)
         for binding, (memory, arguments) in enumerate(source.memories.items()):
             readonly = "readonly " if all(a.access == "r" for a in arguments) else ""
@@ -143,20 +138,18 @@ class Glsl:
         return "\n".join(lines)
 
     def picture_macros(self, kernel: KernelSource) -> list[str]:
-        """See Dialect. Pictures are global here."""
+        """Macros of the pictures, which are global here."""
         macros = [f"#define {argument.name}_image {argument.memory}" for argument in kernel.textures]
         for argument in kernel.pictures:
             macros += _parameter_macros(argument, argument.memory)
         return macros
 
     def tile_function(self, source: ProgramSource, number: int, tile: TileText) -> list[str]:
-        """See Dialect."""
         offsets = [f"int {argument.name}_offset" for argument in source.kernels[number].buffers]
         parameters = ", ".join(["int GROUP_ID", *offsets])
         return ["#line 1 7", f"{tile.helpers}void tile_{number}({parameters}) {tile.body}"]
 
     def program(self, source: ProgramSource, elements: Mapping[str, str], functions: Sequence[str]) -> str:
-        """See Dialect."""
         lines, quarters = self._head(source.group_size), source.steps * source.row // 4
         for binding, (memory, arguments) in enumerate(source.memories.items()):
             qualifier = "readonly " if all(a.access == "r" for a in arguments) else "coherent "

@@ -23,7 +23,7 @@ class Macro(NamedTuple):
     body: str
 
     def renamed(self, name: str) -> Macro:
-        """The same macro under another name."""
+        """Give the macro another name."""
         return Macro(name, self.params, self.body)
 
     def call(self, *arguments: str) -> str:

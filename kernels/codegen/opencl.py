@@ -18,7 +18,7 @@ _INTEGERS = {"int8": "char", "uint8": "uchar", "int16": "short", "bool": "uchar"
 
 
 class OpenCl(CFamily):
-    """The dialect.
+    """OpenCL C. Implements Dialect (dialect.py), which says what each method returns.
 
     A kernel has the name ``source.name`` and the arguments, in order: a pointer per memory, an image per texture, an
     int offset per buffer argument, and the float4 of each picture. Its global size is group size * group count.
@@ -40,7 +40,6 @@ class OpenCl(CFamily):
         return f"{'read_only' if argument.access == 'r' else 'write_only'} image2d_t {name}"
 
     def load(self, argument: Argument, buffer: Buffer, index: str) -> str:
-        """See Dialect."""
         if isinstance(argument.view, Quantized):
             if argument.view.dtype == "float16":
                 return f"vload_half4({index}, {_cast(buffer, 'half')})"
@@ -57,8 +56,8 @@ class OpenCl(CFamily):
 
     @property
     def integer_words(self) -> Sequence[str]:
-        """See Dialect. Signed overflow is undefined, so sums and products are computed as unsigned. FLOATS is float4:
-        in such a kernel the word float4 itself becomes int4.
+        """Macros of int4. Signed overflow is undefined, so sums and products are computed as unsigned. FLOATS is
+        float4: in such a kernel the word float4 itself becomes int4.
         """
         return (
             "#define FLOATS float4",
@@ -70,7 +69,6 @@ class OpenCl(CFamily):
         )
 
     def load_integers(self, argument: Argument, buffer: Buffer, index: str) -> str:
-        """See Dialect."""
         if isinstance(argument.view, Quantized):
             kind = _INTEGERS[argument.view.dtype]
             return f"convert_int4(vload4({index}, (__global const {kind}*){buffer.name}))"
@@ -83,7 +81,6 @@ class OpenCl(CFamily):
         return f"convert_int4(({_cast(buffer, 'FLOATS')})[{index}])"
 
     def store_integers(self, argument: Argument, buffer: Buffer, index: str, value: str) -> str:
-        """See Dialect."""
         if holds_integers(argument):
             return f"({_cast(buffer, 'int4')})[{index}] = {value}"
         if isinstance(argument.view, Quantized | Strided):
@@ -93,7 +90,6 @@ class OpenCl(CFamily):
         return f"({_cast(buffer, 'FLOATS')})[{index}] = convert_float4({value})"
 
     def store(self, argument: Argument, buffer: Buffer, index: str, value: str) -> str:
-        """See Dialect."""
         if isinstance(argument.view, Quantized):
             if argument.view.dtype == "float16":
                 return f"vstore_half4_rte({value}, {index}, {_cast(buffer, 'half')})"
@@ -109,16 +105,13 @@ class OpenCl(CFamily):
         return f"({_cast(buffer, 'float4')})[{index}] = {value}"
 
     def load_words(self, argument: Argument, buffer: Buffer, index: str) -> str:
-        """See Dialect."""
         return f"({_cast(buffer, 'uint2')})[{index}]"
 
     def load_sample(self, argument: Argument, buffer: Buffer, index: str) -> str:
-        """See Dialect."""
         kind, largest = ("uchar", 255) if argument.unit == 1 else ("ushort", 65535)
         return f"convert_float(({_cast(buffer, kind)})[{index}]) / {largest}.0f"
 
     def kernel(self, source: KernelSource, elements: Mapping[str, str], macros: Sequence[str], tile: TileText) -> str:
-        """See Dialect."""
         lines = [prelude("cl"), *macros, f'#line 1 "{source.name}.kern"', tile.helpers]
         lines.append(
             f"{_attributes(source.group_size)}void {source.name}({self.kernel_parameters(source, elements)}) {{"
@@ -128,7 +121,7 @@ class OpenCl(CFamily):
         return "\n".join(lines)
 
     def program(self, source: ProgramSource, elements: Mapping[str, str], functions: Sequence[str]) -> str:
-        """See Dialect. LOCAL is read for each step anew: see reload_local_id in prelude.cl."""
+        """The text of a program. LOCAL is read for each step anew: reload_local_id in prelude.cl."""
         lines = [prelude("cl"), barrier("cl"), "#undef LOCAL", "#define LOCAL invocation", *functions]
         parameters = self.program_parameters(source, _CONTROL)
         lines.append(f"{_attributes(source.group_size)}void program({parameters}) {{")

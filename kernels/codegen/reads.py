@@ -38,7 +38,7 @@ def read_lines(argument: Argument, buffers: Mapping[str, Buffer], load: Load, wo
 
 
 def with_input_ops(lines: Lines, input_ops: FusedTexts) -> Lines:
-    """The same lines with the input operations applied: one expression, which also reads each operand."""
+    """Apply the input operations to what the lines read: one expression more, which also reads each operand."""
     if not input_ops:
         return lines
     stored = _last(lines).renamed("READ_stored_src")

@@ -54,17 +54,19 @@ class Argument:
 
     @property
     def is_texture(self) -> bool:
-        """Whether its memory is a texture."""
+        """True if the argument's memory is a texture."""
         return isinstance(self.view, Picture) or (isinstance(self.view, Plane) and self.view.is_texture)
 
     @property
     def has_memory(self) -> bool:
-        """Whether it lies in a buffer or a texture itself. A picture in planes does not: its planes do."""
+        """True for an argument that is itself a buffer or a texture. A picture in planes is neither: its planes are."""
         return not isinstance(self.view, PlanePicture)
 
     @property
     def quads(self) -> int:
-        """The number of float4 that a kernel takes by value for it."""
+        """The number of float4 parameters (crop, mean, std, sizes) that a kernel receives for a picture; 0 for other
+        views.
+        """
         return parameter_count(self.view) // 4
 
 
@@ -123,16 +125,16 @@ class KernelSource:
     shared: tuple[tuple[str, str, int], ...] = ()
     """Arrays in local memory: type, name and number of elements."""
     epilogue: FusedTexts = ()
-    """Applied to what is written to ``destination``."""
+    """Operations on the values that are written to ``destination``."""
     input_ops: FusedTexts = ()
-    """Applied to what is read of "src"."""
+    """Operations on the values that are read of "src"."""
     partial_sums: FusedTexts | None = None
-    """If not None, each work-group adds up, per slice, what it writes to ``destination``, after these operations. Its
-    sums are row GROUP_ID of the argument "partial_sums" (see partial_sums.kern).
+    """Operations after which each work-group adds up, per slice, what it writes to ``destination``; None if it does
+    not. Its sums are row GROUP_ID of the argument "partial_sums" (see partial_sums.kern).
     """
     prologue: Prologue | None = None
     integers: bool = False
-    """It computes on int32: in its text, epilogue and access macros int4 replaces float4."""
+    """True if the kernel computes on int32: in its text, epilogue and access macros int4 replaces float4."""
 
     @property
     def destination(self) -> str:

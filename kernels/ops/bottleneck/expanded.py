@@ -125,7 +125,7 @@ def _is_one_pair(operation: Separable, filtered: Shape, target: Target) -> bool:
 
 @lru_cache(maxsize=256)
 def _fastest_tiles(filtered: Shape, depth: int, window: Window, target: Target) -> tuple[ExpandedTile, ...]:
-    """See ``tile_candidates``. Results are kept, because networks repeat their blocks."""
+    """Tiles by their estimated time, the fastest first. Results are kept, because networks repeat their blocks."""
     sizes, run, columns = _fitting(filtered, window, target), np.array(RUNS)[:, None], np.array(COLUMNS)
     height, width, count = sizes[..., None, None]
     times = estimate(filtered, depth, window, (height, width, count, run, columns), target)

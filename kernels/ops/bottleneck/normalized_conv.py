@@ -53,8 +53,8 @@ class Normalization(NamedTuple):
 
 
 class NormalizedTile(NamedTuple):
-    """The outputs of a work-group: each warp computes ``runs`` runs of 16 pixels, ``across`` of which lie side by side
-    in a tile.
+    """The outputs of a work-group. A fragment is 16 pixels of a row: a warp computes ``runs`` of them, and a tile is
+    ``across`` fragments wide.
     """
 
     runs: int
@@ -84,10 +84,16 @@ class _Sizes(NamedTuple):
 
 
 def launch_normalized(operation: Convolution, lowering: Lowering, normalization: Normalization) -> Launch | None:
-    """The launch of both; None if the device has no matrix units for it, or if it does not fit.
+    """The launch that normalizes and convolves; None if the device has no matrix units for it, or if it does not fit.
 
-    Inputs: x, which is kept in 16 bits, gamma, beta, sums as moments.kern makes them, and what is added, if anything.
-    Outputs: the convolution's, and the normalized tensor, which is written if the normalization is kept.
+    Inputs, in this order:
+
+    - x, in 16 bits;
+    - gamma and beta, one value for each channel of x;
+    - the sums of x, as moments.kern writes them;
+    - a tensor of x's shape that is added to the normalized one, if the normalization has addends.
+
+    Outputs: the convolution's; then the normalized tensor, if the normalization is kept.
     """
     source, gamma, beta, sums, *added = lowering.inputs
     window, weights = operation.window, operation.weights

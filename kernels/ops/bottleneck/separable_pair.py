@@ -33,8 +33,9 @@ but 16x16 of 64 to 80 5.5 and 5.6, 8x8 of 96 7.2 and 5.1, 4x4 of 192 12.8 and 6.
 
 @dataclass(frozen=True)
 class SeparablePair(Operation):
-    """Both windows keep the height and width. ``residual`` adds the first one's input to its result, before
-    ``activation``, a key of CLAMPS. ``next_residual`` does the same for the second one, before the node's epilogue.
+    """Two separable convolutions, whose windows keep the height and width. ``residual`` adds the first one's input to
+    its result, before ``activation``, a key of CLAMPS. ``next_residual`` does so for the second one, before the node's
+    epilogue.
     """
 
     limits_errors: ClassVar[bool] = True
@@ -194,7 +195,9 @@ def _inner_products(sizes: Sizes, tile: PairTile, warps: int) -> tuple[dict[str,
 
 
 def _outer_products(sizes: Sizes, tile: PairTile, warps: int) -> tuple[dict[str, int | float], MatrixTile]:
-    """The same for the second 1x1 convolution. Several warps share its sums if there are more warps than tiles."""
+    """The constants and the tile of the second 1x1 convolution. Several warps share its sums if there are more warps
+    than tiles.
+    """
     pixel_tiles, eights, steps = -(-math.prod(tile) // 16), -(-sizes.out // 2), -(-sizes.middle // 4)
     columns, split = 2 if eights > 1 and pixel_tiles * eights > warps else 1, 1
     units = pixel_tiles * -(-eights // columns)

@@ -55,7 +55,7 @@ class Convolution3D(Operation):
         return (count if self.size is None else wide), max(0, (count - 1) * stride + reach - wide) // 2
 
     def collapsed(self, shapes: list[tuple[int, ...]]) -> Sequence[Collapsed]:
-        """The same on pictures: the planes of all volumes, one after the other."""
+        """A convolution of pictures: the planes of all volumes, one after the other."""
         pictures = [(shape[0] * shape[1], *shape[2:]) for shape in (shapes[0], self.output_shapes(shapes)[0])]
         return [Collapsed(ConvolutionOfPlanes(self, shapes[0][1]), (pictures[0],), (pictures[1],))]
 

@@ -112,8 +112,8 @@ depthwise values that every tile computes anew cost more than a dispatch. With t
 to 256 pixels, its 78 steps of 265.6 us became 63 of 239.6 us.
 """
 PAIR_PIXELS_BESIDE_MATRIX_UNITS = 16
-"""The same for devices with matrix units, which make the second of two dispatches short: 3.1 and 2.5 us in place of 3.7
-and 2.9. Seven of the 15 pairs are joined then: 219 us.
+"""PAIR_PIXELS for devices with matrix units, which make the second of two dispatches short: 3.1 and 2.5 us in place of
+3.7 and 2.9. Seven of the 15 pairs are joined then: 219 us.
 """
 TILE_INVOCATIONS = 1024
 """Resident invocations per tile that runs at the same time: two tiles per compute unit, 264 on an H200. One tile more

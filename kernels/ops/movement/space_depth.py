@@ -29,7 +29,7 @@ class SpaceDepth(Operation):
         return [(batch, height * block, width * block, channels // (block * block))]
 
     def lower(self, lowering: Lowering) -> list[Launch]:
-        """Both move values between (y, row of the block, x, column of the block, c) and (y, x, row, column, c)."""
+        """A copy between (y, row of the block, x, column of the block, c) and (y, x, row, column, c)."""
         source, block = lowering.inputs[0], self.block
         batch, height, width, channels = lowering.shape(source)
         if self.to_depth:

@@ -89,7 +89,7 @@ def launch_strided_copy(
 
 
 def merged_digits(digits: Sequence[Digit]) -> list[Digit]:
-    """The same order with fewer digits. Two are merged if the outer one continues where the inner one ends."""
+    """Merge two digits if the outer one continues where the inner one ends: fewer digits count in the same order."""
     merged: list[Digit] = []
     for size, stride in digits:
         if size == 1:

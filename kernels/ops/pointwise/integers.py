@@ -56,7 +56,7 @@ SIGNS: dict[str, tuple[str, Callable[[Bounds], Bounds]]] = {
     "NEG": ("WRAP_SUB(I4(0), v)", lambda bounds: (-bounds[1], -bounds[0])),
     "SIGN": ("clamp(v, I4(-1), I4(1))", lambda bounds: (-1, 1)),
 }
-"""The same of operators of one operand."""
+"""Each expression of operators of one operand, and the bounds of its results for bounds of the operand."""
 INTEGER_EXPRESSIONS: dict[str, str] = {
     **{name: expression for name, (expression, _) in (*ARITHMETIC.items(), *SIGNS.items())},
     "EQUAL": "IS_EQUAL(v, w)",
@@ -78,7 +78,7 @@ def arithmetic_bounds(name: str, left: TensorInfo, right: TensorInfo, dtype: str
 
 
 def sign_bounds(name: str, source: TensorInfo, dtype: str) -> Bounds:
-    """The same for an operator of one operand."""
+    """The bounds of a result of an operator of one operand."""
     return wrapped(SIGNS[name][1](known_bounds(source)), dtype)
 
 

@@ -121,7 +121,7 @@ def _gates(inputs: list[TensorInfo | None]) -> list[int]:
 
 
 def _gate_weights(inputs: list[TensorInfo | None], gates: Sequence[int]) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """For each gate the weights for x, (units, inputs), and those for the activation, (units, outputs)."""
+    """The weights of each gate: for x, (units, inputs), and for the activation, (units, outputs)."""
     for_x, for_state = ([_matrix(inputs[start + i], "weights") for i in gates] for start in (FOR_X, FOR_STATE))
     (units, width), fed_back = for_x[0].shape, for_state[0].shape[1]
     if {w.shape for w in for_x} != {(units, width)} or {w.shape for w in for_state} != {(units, fed_back)}:
