@@ -18,7 +18,8 @@ from typer.testing import CliRunner
 import framebind as fb
 from framebind.demos.player.options import Options
 from framebind.demos.player.run import run
-from framebind.video import models
+from framebind.demos.style_transfer import command
+from framebind.video import assets, models
 from framebind.video.models import DEFAULT_STYLE, find_model
 from framebind.video.tasks import style_transfer
 from training import measure, scenes, teachers
@@ -47,7 +48,7 @@ def no_models(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 @pytest.mark.usefixtures("no_models")
 def test_it_is_small_and_in_the_package() -> None:
     path = find_model(DEFAULT_STYLE)
-    assert path.parent == Path(style_transfer.__file__).parent / "assets"
+    assert path.parent == Path(assets.__file__).parent
     assert 100_000 < path.stat().st_size <= 400_000
     assert '"framebind.video.assets" = ["*.tflite", "*.jpg"]' in (ROOT / "pyproject.toml").read_text(encoding="utf-8")
 
@@ -93,7 +94,7 @@ def test_the_demo_paints_with_it_in_the_pictures_proportions(tmp_path: Path, pho
 @pytest.mark.parametrize("context", ["gl"], indirect=True)
 def test_the_demo_needs_neither_a_folder_of_models_nor_a_network(tmp_path: Path) -> None:
     app = typer.Typer()
-    app.command()(style_transfer.command)
+    app.command()(command)
     painted = tmp_path / "painted.png"
     profile = tmp_path / "trace.json"
     arguments = ["--frames", "2", "--size", "160x96", "--output", str(painted), "--profile", str(profile)]

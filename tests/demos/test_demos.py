@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Callable
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -153,9 +154,9 @@ def test_a_run_of_one_frame_has_no_figures() -> None:
     assert "too few" in str(Report())
 
 
-def command_line(module: Any, *arguments: object) -> tuple[int, str]:
+def command_line(demo: str, *arguments: object) -> tuple[int, str]:
     app = typer.Typer()
-    app.command()(module.command)
+    app.command()(import_module(f"framebind.demos.{demo}").command)
     result = CliRunner().invoke(app, [str(a) for a in arguments])
     return result.exit_code, " ".join(result.output.split())
 
@@ -175,13 +176,13 @@ def test_mistakes_on_the_command_line(tmp_path: Path) -> None:
         ),
         (["--output", picture], "has no end: say how many --frames"),
     ):
-        code, output = command_line(segmentation, *arguments)
+        code, output = command_line("segmentation", *arguments)
         assert code == 1 and message in output, output
-    code, output = command_line(style_transfer, "--output", tmp_path / "a.xyz", "--frames", 1)  # its model is bundled
+    code, output = command_line("style_transfer", "--output", tmp_path / "a.xyz", "--frames", 1)  # its model is bundled
     assert code == 1 and "no known format" in output, output
-    code, output = command_line(segmentation, "--size", "large", "--output", picture)
+    code, output = command_line("segmentation", "--size", "large", "--output", picture)
     assert code == 2 and "WIDTHxHEIGHT" in output
-    code, output = command_line(segmentation, "--camera", 0, "--source", picture)
+    code, output = command_line("segmentation", "--camera", 0, "--source", picture)
     assert code == 2 and "--camera and --source exclude each other" in output
     for given, says in (
         (["--source", picture, "--source", "synthetic"], "--source is given 2 times: a run has one source"),
@@ -190,10 +191,10 @@ def test_mistakes_on_the_command_line(tmp_path: Path) -> None:
         (["--fourcc", "YUYV"], "--fourcc is for cameras: 'synthetic' has its own"),
         (["--source", "http://me:hidden@a/b?c=hidden", "--fps", "30"], "'http://***@a/b?c=***' has its own"),
     ):
-        code, output = command_line(segmentation, *given, "--output", tmp_path / "b.png")
+        code, output = command_line("segmentation", *given, "--output", tmp_path / "b.png")
         assert code == 2 and says in output, output
     style = ("--model", "style_transfer", "--style", style_transfer.STYLES[0])
-    code, output = command_line(style_transfer, *style, "--output", picture, "--frames", 1)
+    code, output = command_line("style_transfer", *style, "--output", picture, "--frames", 1)
     assert code == 1 and "has one style of its own: leave out --style" in output
 
 
@@ -201,12 +202,12 @@ def test_mistakes_with_models_that_are_not_bundled(tmp_path: Path, model_path: M
     picture = tmp_path / "a.png"
     for name in ("style_transfer_f16_384", "style_predict_quantized_256", "selfie_segmentation"):
         model_path(name)
-    code, output = command_line(style_transfer, "--style", picture / "no", "--output", picture, "--frames", 1)
+    code, output = command_line("style_transfer", "--style", picture / "no", "--output", picture, "--frames", 1)
     assert code == 1 and "is no picture that can be read" in output
-    code, output = command_line(style_transfer, "--model", "selfie_segmentation", "--output", picture, "--frames", 1)
+    code, output = command_line("style_transfer", "--model", "selfie_segmentation", "--output", picture, "--frames", 1)
     assert code == 1 and "the model's output has 1 channels, which is no picture" in output
     many = ["--style", style_transfer.STYLES[0]] * 10
-    code, output = command_line(style_transfer, *many, "--output", picture, "--frames", 1)
+    code, output = command_line("style_transfer", *many, "--output", picture, "--frames", 1)
     assert code == 1 and "10 pictures of a style are too many" in output
 
 
