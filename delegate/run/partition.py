@@ -206,14 +206,15 @@ class Partition:
             uploads.run(boundary, native)
         for tensor in self._states:
             boundary.upload_state(native, tensor)
-        (program.commands or program.record()).run()
+        recorded = program.recorded or program.record_steps()
+        recorded.commands.run()
         for tensor in self._states:
             boundary.state_written(native, tensor)
         boundary.written(native, self._written)
         if boundary.waits:
             boundary.wait()
-        if not program.has_run:
-            program.has_run = True
+        if not recorded.has_run:
+            recorded.has_run = True
             self._on_first_run()
 
     def _invoke_on_cpu(self) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
 from ...interop.arrays import share_elements
@@ -25,6 +25,56 @@ from .messages import tensor_label
 log = logging.getLogger("framebind")
 
 
+class RecordedSteps:
+    """The commands of a program's steps, and the slots by which objects of the same views are exchanged in them.
+
+    ``choices`` has the decision that each step follows, if there is one; ``layout`` the places of the tensors.
+    """
+
+    def __init__(
+        self,
+        commands: CommandList,
+        steps: Sequence[Step],
+        choices: tuple[TuningChoice[Any] | None, ...],
+        layout: Layout,
+        tensors: Iterable[int],
+    ) -> None:
+        self.commands, self.choices, self.layout = commands, choices, layout
+        self.steps = commands.steps
+        self.has_run = False
+        """Whether the partition ran the commands."""
+        operands = [operand.resource for step in steps for operand in step.operands.values()]
+        self._slots = frozenset(resource.name for resource in operands if isinstance(resource, Slot))
+        self.slot_names = {tensor: slot_name(tensor) for tensor in tensors if slot_name(tensor) in self._slots}
+        """The (first) slot of each tensor that has one."""
+        self._pictures = picture_slots(steps)
+        """The steps and their arguments that read or write a picture, by the name of its (first) slot."""
+
+    def show_all(self, commands: CommandList, bindings: Mapping[int, Binding]) -> None:
+        """Put bindings into commands of these steps."""
+        for tensor, binding in bindings.items():
+            self.show(commands, tensor, binding)
+
+    def show(self, commands: CommandList, tensor: int, binding: Binding, before: Binding | None = None) -> None:
+        """Put a tensor's binding into the commands, in place of ``before``, which has the same view."""
+        if not binding.frames:
+            self._fill(commands, slot_name(tensor), binding, before)
+        for frame, part in enumerate(binding.frames):
+            self._fill(commands, slot_name(tensor, frame=frame), part, before.frames[frame] if before else None)
+
+    def _fill(self, commands: CommandList, name: str, binding: Binding, before: Binding | None) -> None:
+        """Put objects into their slots, the first into slot ``name``, and pass the parameters if they have changed."""
+        if name in self._slots:
+            commands.set_slot(name, binding.resource)
+        if binding.others:
+            for number, resource in enumerate(binding.others, 1):
+                if f"{name}_{number}" in self._slots:
+                    commands.set_slot(f"{name}_{number}", resource)
+        if before is None or (before.parameters is not binding.parameters and before.parameters != binding.parameters):
+            for step, argument in self._pictures.get(name, ()):
+                commands.set_parameters(step, argument, binding.parameters)
+
+
 class Program:
     """Runs a compiled program on a device. Bind every input and output of its graph, then ``run()`` as often as needed.
 
@@ -42,14 +92,6 @@ class Program:
         store: BinaryStore | None = None,
     ) -> None:
         self.compiled, self.graph, self.tuning = compiled, compiled.graph, compiled.tuning
-        self.steps: tuple[Step, ...] = ()
-        """The dispatches of a run, in order; none before ``record``."""
-        self.step_choices: tuple[TuningChoice[Any] | None, ...] = ()
-        """The decision that each of ``steps`` follows, if there is one."""
-        self.layout: Layout | None = None
-        """The places of the tensors of ``steps``."""
-        self.has_run = False
-        """Whether the commands ran since they were recorded."""
         self._device, self._store, self._stopwatch = device, store, stopwatch or Stopwatch()
         self.bindings: dict[int, Binding] = {}
         """The binding of each input and output."""
@@ -57,18 +99,28 @@ class Program:
         """An object may have been bound twice since this flag was cleared."""
         self._written: set[Hashable] = set()
         """The handles of the objects that are bound to outputs."""
-        self.commands: CommandList | None = None
-        """The commands of a run; None before ``record``."""
+        self.recorded: RecordedSteps | None = None
+        """The commands of a run; None before ``record``, and after an object of another view was bound."""
         self._arena: Resource | None = None
-        self._slots: frozenset[str] = frozenset()
-        self._slot_names: dict[int, str] = {}
-        """The (first) slot of each tensor that has one."""
-        self._pictures: dict[str, list[tuple[int, str]]] = {}
-        """The steps and their arguments that read or write a picture, by the name of its (first) slot."""
         with self._stopwatch.phase("upload"):
             self._weights = self._buffer("constants", compiled.block.nbytes)
             if compiled.block.nbytes:
                 device.write(self._weights, compiled.block, "constants of the model")
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """The dispatches of a run, in order; none before ``record``."""
+        return self.recorded.steps if self.recorded is not None else ()
+
+    @property
+    def step_choices(self) -> tuple[TuningChoice[Any] | None, ...]:
+        """The decision that each of ``steps`` follows, if there is one."""
+        return self.recorded.choices if self.recorded is not None else ()
+
+    @property
+    def layout(self) -> Layout | None:
+        """The places of the tensors of ``steps``; None before ``record``."""
+        return self.recorded.layout if self.recorded is not None else None
 
     @property
     def arena_nbytes(self) -> int:
@@ -102,15 +154,15 @@ class Program:
             self.needs_check = True
         elif binding.resource.handle in self._written or binding.others or binding.frames:
             self.needs_check = True
-        commands = self.commands
-        if commands is None:
+        recorded = self.recorded
+        if recorded is None:
             return
         if before is None or (before.view is not binding.view and before.view != binding.view):
             self._forget_commands()
         elif before.parameters is not binding.parameters or binding.others or binding.frames:
-            self._show(commands, tensor, binding, before)
-        elif tensor in self._slot_names:
-            commands.set_slot(self._slot_names[tensor], binding.resource)
+            recorded.show(recorded.commands, tensor, binding, before)
+        elif tensor in recorded.slot_names:
+            recorded.commands.set_slot(recorded.slot_names[tensor], binding.resource)
 
     def check_bindings(self) -> None:
         """Refuse an object that is written and read (or written twice) in one run, whose order only the model decides.
@@ -123,27 +175,30 @@ class Program:
         self.needs_check = False
 
     def record(self) -> CommandList:
-        """The commands of a run. They are planned, compiled and recorded now, unless no view has changed since the last
-        time.
+        """The commands of a run: see ``record_steps``."""
+        return self.record_steps().commands
+
+    def record_steps(self) -> RecordedSteps:
+        """The steps and their commands. They are planned, compiled and recorded now, unless no view has changed since
+        the last time.
         """
-        if self.commands is None:
+        if self.recorded is None:
             with self._stopwatch.phase("plan"):
-                self.commands = self._record(self._plan())
-        return self.commands
+                self.recorded = self._record(*self._plan())
+        return self.recorded
 
     def run(self) -> None:
         """Submit all steps. Outputs are ready for the GPU's next work; the CPU waits for nothing."""
         self.record().run()
-        self.has_run = True
 
     def timings(self) -> list[tuple[str, int]]:
         """Run once, each step as a dispatch of its own, also if ``run`` is one for all; labels and nanoseconds."""
-        commands = self.record()
-        if commands.dispatches == len(self.steps):
-            return commands.timings()
-        separate = self._device.record(self.steps, "separate")
+        recorded = self.record_steps()
+        if recorded.commands.dispatches == len(recorded.steps):
+            return recorded.commands.timings()
+        separate = self._device.record(recorded.steps, "separate")
         try:
-            self._show_bindings(separate)
+            recorded.show_all(separate, self.bindings)
             return separate.timings()
         finally:
             separate.release()
@@ -158,10 +213,9 @@ class Program:
         self.bindings.clear()
 
     def _forget_commands(self) -> None:
-        if self.commands is not None:
-            self.commands.release()
-        self.commands, self.steps, self.step_choices, self.has_run = None, (), (), False
-        self.layout = None
+        if self.recorded is not None:
+            self.recorded.commands.release()
+            self.recorded = None
 
     def _buffer(self, what: str, nbytes: int) -> Resource:
         traits = self._device.traits
@@ -171,20 +225,19 @@ class Program:
             )
         return self._device.buffer(max(nbytes, 16), what)
 
-    def _plan(self) -> list[Step]:
-        """The steps for the objects that are bound now."""
+    def _plan(self) -> tuple[list[Step], tuple[TuningChoice[Any] | None, ...], Layout]:
+        """The steps for the objects that are bound now, the decisions that they follow, and the tensors' places."""
         missing = [t for t in (*self.graph.inputs, *self.graph.outputs) if t not in self.bindings]
         if missing:
             raise BindingError(f"tensors {missing} are not bound")
         compiled, bindings = self.compiled, dict(self.bindings)
         views = {tensor: binding.view for tensor, binding in bindings.items()}
         launches, dense = add_conversions(self.graph, compiled.lowered, views)
-        self.step_choices = tuple(entry.launch.choice for entry in launches)
+        choices = tuple(entry.launch.choice for entry in launches)
         layout = plan_layout(compiled, bindings, launches, dense, self._device.traits.offset_alignment)
-        self.layout = layout
         arena = self._grown_arena(layout.arena.nbytes)
         memories = {"weights": self._weights, "arena": arena}
-        return build_steps(launches, layout, memories, self._kernel)
+        return build_steps(launches, layout, memories, self._kernel), choices, layout
 
     def _grown_arena(self, nbytes: int) -> Resource:
         """The buffer of the intermediate tensors, replaced if it is too small."""
@@ -199,20 +252,18 @@ class Program:
         with self._stopwatch.phase("compile"):
             return self._device.kernel(source)
 
-    def _record(self, steps: list[Step]) -> CommandList:
+    def _record(
+        self, steps: list[Step], choices: tuple[TuningChoice[Any] | None, ...], layout: Layout
+    ) -> RecordedSteps:
         with self._stopwatch.phase("compile"):
             self._device.compile(steps, self.tuning.dispatches, self._store)
         with self._stopwatch.phase("record"):
-            commands = self._record_steps(steps)
-        operands = [operand.resource for step in steps for operand in step.operands.values()]
-        self._slots = frozenset(resource.name for resource in operands if isinstance(resource, Slot))
-        self._slot_names = {t: slot_name(t) for t in self.bindings if slot_name(t) in self._slots}
-        self._pictures = picture_slots(steps)
-        self._show_bindings(commands)
-        self.steps = commands.steps
-        return commands
+            commands = self._commands_of(steps)
+        recorded = RecordedSteps(commands, steps, choices, layout, self.bindings)
+        recorded.show_all(commands, self.bindings)
+        return recorded
 
-    def _record_steps(self, steps: list[Step]) -> CommandList:
+    def _commands_of(self, steps: list[Step]) -> CommandList:
         """The commands with the tuned way to run steps; by rule if the current bindings do not allow it."""
         tuning = self.tuning
         if tuning.dispatches is not None:
@@ -221,30 +272,6 @@ class Program:
             except BindingError as reason:
                 log.info(str(reason))
         return self._device.record(steps, store=self._store)
-
-    def _show_bindings(self, commands: CommandList) -> None:
-        """Put all current bindings into a command list of the steps."""
-        for tensor, binding in self.bindings.items():
-            self._show(commands, tensor, binding)
-
-    def _show(self, commands: CommandList, tensor: int, binding: Binding, before: Binding | None = None) -> None:
-        """Put a tensor's binding into the commands, in place of ``before``, which has the same view."""
-        if not binding.frames:
-            self._fill(commands, slot_name(tensor), binding, before)
-        for frame, part in enumerate(binding.frames):
-            self._fill(commands, slot_name(tensor, frame=frame), part, before.frames[frame] if before else None)
-
-    def _fill(self, commands: CommandList, name: str, binding: Binding, before: Binding | None) -> None:
-        """Put objects into their slots, the first into slot ``name``, and pass the parameters if they have changed."""
-        if name in self._slots:
-            commands.set_slot(name, binding.resource)
-        if binding.others:
-            for number, resource in enumerate(binding.others, 1):
-                if f"{name}_{number}" in self._slots:
-                    commands.set_slot(f"{name}_{number}", resource)
-        if before is None or (before.parameters is not binding.parameters and before.parameters != binding.parameters):
-            for step, argument in self._pictures.get(name, ()):
-                commands.set_parameters(step, argument, binding.parameters)
 
 
 def _refuse_written(bindings: Mapping[int, Binding], graph: Graph) -> None:
