@@ -13,6 +13,7 @@ from .delegate.options import GpuDelegateOptions, InferencePreference, Inference
 from .delegate.report import DelegatedOp, PartitionReport
 from .delegate.signature_runner import SignatureRunner
 from .delegate.statistics import Statistics, StepCost, StepTime, TensorMemory
+from .interop.backends import Backend, list_backends
 from .interop.cuda.arrays import CudaArray
 from .interop.cuda.context import CudaContext
 from .interop.cuda.objects import CudaImage
@@ -62,6 +63,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "Backend",
     "BestOptions",
     "BindingError",
     "Camera",
@@ -122,6 +124,7 @@ __all__ = [
     "fingerprint",
     "installed_apis",
     "join_videos",
+    "list_backends",
     "list_cameras",
     "load_delegate",
     "masked_address",

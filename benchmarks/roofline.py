@@ -21,7 +21,7 @@ from framebind.delegate.read.reader import read_model
 from framebind.delegate.run.program import Program
 from framebind.delegate.statistics import work_of
 from framebind.interop.device import Step
-from framebind.interop.record.null import NullDevice
+from framebind.interop.null.device import NullDevice
 from framebind.kernels.views import Dense, Picture, Storage, picture_parameters
 from framebind.tools.measure.measure import FRAME
 from framebind.video.models import find_model

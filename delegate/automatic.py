@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from ..interop.discovery.devices import ChosenDevice
 from ..interop.errors import DelegateError, DeviceError
 from .claim.payoff import LEAST_MULTIPLY_ADDS
 from .gpu_delegate import GpuDelegate
 
-DelegateChoice = Literal["auto", "cpu"]
+DelegateChoice = Literal["auto", "gpu", "cpu"]
 
 
 def checked_choice(choice: DelegateChoice | None, delegates: Any) -> DelegateChoice | None:
     """The argument ``delegate`` of an interpreter. Raises DelegateError if it is unknown or contradicts the others."""
-    if choice not in (None, "auto", "cpu"):
-        raise DelegateError(f"delegate is {choice!r}: take 'auto' or 'cpu'; experimental_delegates takes a GpuDelegate")
+    if choice not in (None, *get_args(DelegateChoice)):
+        raise DelegateError(
+            f"delegate is {choice!r}: take 'auto', 'gpu' or 'cpu'; experimental_delegates takes a GpuDelegate"
+        )
     if choice is not None and delegates:
         raise DelegateError(f"give Interpreter delegate={choice!r} or experimental_delegates, not both")
     return choice

@@ -13,7 +13,7 @@ from ..interop.frames.frame import Frame
 from ..interop.uncopied import Uncopied
 from .engine import Engine
 from .litert.native import log
-from .options import Backend, GpuDelegateOptions, as_options
+from .options import GpuDelegateOptions, as_options
 from .plan.binding import Crop, Values
 from .read.reader import read_file, read_model
 from .report import DelegatedOp, PartitionReport, describe_operators
@@ -73,7 +73,7 @@ class GpuDelegate(Uncopied):
 
     def __init__(
         self,
-        options: GpuDelegateOptions | BestOptions | Backend | None = None,
+        options: GpuDelegateOptions | BestOptions | str | None = None,
         *,
         model_path: str | os.PathLike[str] | None = None,
         model_content: bytes | None = None,

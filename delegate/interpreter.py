@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from ai_edge_litert import interpreter as litert
@@ -17,7 +17,7 @@ from ..interop.discovery.devices import ChosenDevice, choose_device
 from ..interop.errors import BindingError, DelegateError, FramebindError, counted
 from ..interop.uncopied import Uncopied
 from .alone import alone
-from .automatic import checked_choice, delegate_on_gpu, reason_for_no_operator
+from .automatic import DelegateChoice, checked_choice, delegate_on_gpu, reason_for_no_operator
 from .gpu_delegate import GpuDelegate
 from .litert.python_layer import application_errors, check_taken, describe_tensor, own_errors, raise_own
 from .read.names import printable
@@ -45,12 +45,12 @@ class Interpreter(Uncopied, litert.Interpreter):
         copied to the CPU, counted.
     delegate
         None is LiteRT's behaviour: the CPU, unless there are ``experimental_delegates``. "cpu" is the same without the
-        line in the log. "auto" takes the GPU, with a GpuDelegate of default options, if it pays for many runs, and else
-        the CPU; it logs the choice and the reason in one line. The GPU pays if the device that the backend "auto" finds
-        is not a driver that computes on the CPU (llvmpipe, PoCL); if at least 90% of the model's arithmetic runs there,
-        in at most two partitions; and if this is at least 10 million multiply-adds per run. Nothing is timed. The first
-        run compiles, which takes seconds. On OpenGL, run the model on the thread of the context that is
-        current now, if one is.
+        line in the log. "gpu" applies a GpuDelegate of default options; ``GpuDelegate`` itself takes others. "auto"
+        does so if it pays for many runs, and else takes the CPU; it logs the choice and the reason in one line. The GPU
+        pays if the device that the backend "auto" finds is not a driver that computes on the CPU (llvmpipe, PoCL); if
+        at least 90% of the model's arithmetic runs there, in at most two partitions; and if this is at least 10 million
+        multiply-adds per run. Nothing is timed. The first run compiles, which takes seconds. On OpenGL, run the model
+        on the thread of the context that is current now, if one is.
 
     Raises
     ------
@@ -97,7 +97,7 @@ class Interpreter(Uncopied, litert.Interpreter):
         experimental_disable_delegate_node_fusion: bool = False,
         experimental_force_delegate_node_profiling: bool = False,
         *,
-        delegate: Literal["auto", "cpu"] | None = None,
+        delegate: DelegateChoice | None = None,
     ) -> None:
         flags = {
             "experimental_preserve_all_tensors": experimental_preserve_all_tensors,
@@ -129,7 +129,9 @@ class Interpreter(Uncopied, litert.Interpreter):
         self._allocated = self._has_run = self._keep_outputs_later = False
         for each in experimental_delegates or ():
             self.modify_graph_with_delegate(each)
-        if delegate == "auto":
+        if delegate == "gpu":
+            self.modify_graph_with_delegate(GpuDelegate())
+        elif delegate == "auto":
             self._apply_if_it_pays()
 
     def __repr__(self) -> str:

@@ -9,14 +9,11 @@ import os
 import re
 from dataclasses import dataclass, fields
 from enum import Enum
-from typing import Literal, get_args
 
+from ..interop.backends import AUTO, backend_named, backend_names
 from ..interop.discovery.best_options import BestOptions
-from ..interop.errors import DelegateError
+from ..interop.errors import DelegateError, DeviceError
 from ..kernels.views import Storage
-
-Backend = Literal["auto", "opengl", "opencl", "cuda", "null"]
-BACKENDS = get_args(Backend)
 
 
 class InferencePriority(Enum):
@@ -91,8 +88,9 @@ class GpuDelegateOptions:
     Parameters
     ----------
     backend
-        The API that runs the model. "opengl", "opencl" and "cuda" run in the GlContext, ClContext or CudaContext that
-        is current on the thread where the delegate is applied, or else in one of their own, and never on another API.
+        The API that runs the model: "opengl" or "gl", "opencl" or "cl", "cuda". They run in the GlContext, ClContext or
+        CudaContext that is current on the thread where the delegate is applied, or else in one of their own, and never
+        on another API. The option then has the long name: ``fb.list_backends()`` has the names.
         "auto" takes the API whose context is current there (a CudaContext before a ClContext before a GL context), or
         of the first object that is bound; if neither says, CUDA on a GPU of NVIDIA, else a GPU before a CPU, of OpenCL
         or OpenGL. It logs in one line why it did not take the first choice. "null" records the model's commands and
@@ -141,7 +139,7 @@ class GpuDelegateOptions:
     framebind.interop.errors.DelegateError: max_delegated_partitions is 0: give 1 or more, ...
     """
 
-    backend: Backend = "auto"
+    backend: str = AUTO
     is_precision_loss_allowed: bool | None = None
     max_delegated_partitions: int | None = None
     enable_quantization: bool = True
@@ -161,8 +159,7 @@ class GpuDelegateOptions:
         return f"GpuDelegateOptions({', '.join(given)})"
 
     def __post_init__(self) -> None:
-        if self.backend not in BACKENDS:
-            raise DelegateError(f"there is no backend {self.backend!r}: take one of {', '.join(BACKENDS)}")
+        object.__setattr__(self, "backend", checked_backend(self.backend))
         self._check_kinds()
         self._check_priorities()
         self._check_operators()
@@ -261,6 +258,14 @@ class GpuDelegateOptions:
             )
 
 
+def checked_backend(name: str) -> str:
+    """The long name of a backend that has this name, or "auto". Raises DelegateError with the known names."""
+    try:
+        return AUTO if name == AUTO else backend_named(name).name
+    except DeviceError as error:
+        raise DelegateError(str(error)) from None
+
+
 def as_options(given: GpuDelegateOptions | BestOptions | str | None) -> GpuDelegateOptions:
     """Options from the argument of GpuDelegate: options, the best ones for a machine, a backend's name, or None.
 
@@ -272,12 +277,12 @@ def as_options(given: GpuDelegateOptions | BestOptions | str | None) -> GpuDeleg
     if given is None:
         return GpuDelegateOptions()
     if isinstance(given, str):
-        return GpuDelegateOptions(backend=given)  # pyright: ignore[reportArgumentType]  # __post_init__ checks it
+        return GpuDelegateOptions(backend=given)
     if isinstance(given, BestOptions):
         return GpuDelegateOptions(
-            backend=given.backend or "auto", is_precision_loss_allowed=given.is_precision_loss_allowed
+            backend=given.backend or AUTO, is_precision_loss_allowed=given.is_precision_loss_allowed
         )
     raise DelegateError(
         f"the options of GpuDelegate are {type(given).__name__}: give GpuDelegateOptions, the name of a backend "
-        f"({', '.join(BACKENDS)}), or CompatibilityList().best_options_for_this_device()"
+        f"({', '.join(backend_names())}), or CompatibilityList().best_options_for_this_device()"
     )

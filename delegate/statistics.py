@@ -38,7 +38,7 @@ class Statistics:
     device: str
     """The GPU, as its driver names it."""
     api: str
-    """The API: "opengl", "opengl es", "opencl", "cuda" or "null"."""
+    """The API: "opengl", "opengl es", "opencl", "cuda" or "null". ``Backend.titles`` has its name for texts."""
     driver: str
     """The driver and its version."""
     software: bool

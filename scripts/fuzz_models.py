@@ -26,7 +26,7 @@ import numpy as np
 import framebind as fb
 from framebind.delegate.claim.claims import claim
 from framebind.delegate.read.reader import read_model
-from framebind.interop.record.null import NullDevice
+from framebind.interop.null.device import NullDevice
 from windows import windows
 
 MEMORY = 8 << 30

@@ -40,7 +40,7 @@ import framebind as fb
 from framebind.delegate.claim.claims import claim
 from framebind.delegate.read.model import Model
 from framebind.delegate.read.reader import read_model
-from framebind.interop.record.null import NullDevice
+from framebind.interop.null.device import NullDevice
 from framebind.tools.certify.cases.compiled import program_on_null
 from framebind.tools.certify.devices import backend_of, open_context
 from framebind.tools.certify.pictures import picture_inputs

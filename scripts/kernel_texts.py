@@ -25,9 +25,9 @@ os.environ.setdefault("EGL_PLATFORM", "surfaceless")
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "tests"))
 
-from framebind.interop.record.null import NullDevice  # noqa: E402
+from framebind.interop.backends import dialects  # noqa: E402
+from framebind.interop.null.device import NullDevice  # noqa: E402
 from framebind.interop.record.one_dispatch import merge  # noqa: E402
-from framebind.kernels.codegen.dialect import DIALECTS  # noqa: E402
 from framebind.kernels.codegen.render import render_program  # noqa: E402
 from framebind.kernels.views import Storage  # noqa: E402
 from framebind.tools.certify.cases.compiled import program_on_null  # noqa: E402
@@ -65,11 +65,11 @@ def steps_of(model: bytes, kind: str, storage: Storage, texts: dict[str, str]) -
     recorded = program.record().steps
     kernels = [device.kernels[step.kernel.source] for step in recorded]
     steps = [
-        (step.label, step.group_count, *(digest(kernel.texts[name]) for name in DIALECTS))
+        (step.label, step.group_count, *(digest(kernel.texts[name]) for name in dialects()))
         for step, kernel in zip(recorded, kernels, strict=True)
     ]
     source = merge(recorded, device.traits.local_bytes).source
-    program_texts = [digest(render_program(source, dialect)) for dialect in DIALECTS.values()]
+    program_texts = [digest(render_program(source, dialect)) for dialect in dialects().values()]
     return steps, [("all steps as one dispatch", len(steps), *program_texts)]
 
 

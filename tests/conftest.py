@@ -32,7 +32,7 @@ from framebind.interop.cl.compute.device import ClDevice
 from framebind.interop.cuda.compute.device import CudaDevice
 from framebind.interop.device import Device
 from framebind.interop.gl.compute.device import GlDevice
-from framebind.interop.record.null import NullDevice
+from framebind.interop.null.device import NullDevice
 from support import environment, tiers
 from support.cases import cover
 from support.environment import CL_DEVICES, DEVICES, GL_DEVICES, ROOT, absent, is_wanted, listed, photograph_path

@@ -111,7 +111,7 @@ def is_cuda(backend: str) -> bool:
     named = BY_NAME.get(backend) or _current()
     if named is not None:
         return named is CUDA
-    return any(not device.unusable for device in fb.CompatibilityList().cuda_devices)
+    return any(not device.unusable for device in fb.CompatibilityList().devices_of(CUDA.backend))
 
 
 def _current() -> Api | None:

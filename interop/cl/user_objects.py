@@ -8,6 +8,7 @@ from typing import Any
 import pyopencl as cl
 
 from ..arrays import array_layout
+from ..backends import advice_on_others
 from ..errors import BindingError
 from .api import own_errors
 from .objects import ClBuffer, ClImage
@@ -30,7 +31,7 @@ def as_cl_object(native: Any) -> ClBuffer | ClImage:
             raise BindingError(f"{native} may be a buffer or an image: {wrap}")
         raise BindingError(
             f"a {type(native).__name__} is no OpenCL object that framebind knows: bind a pyopencl Buffer, Image or "
-            f"Array, or {wrap}; GL objects need the backend 'opengl', and arrays on CUDA the backend 'cuda'"
+            f"Array, or {wrap}; {advice_on_others('opencl')}"
         )
     # References of our own: the user's object may be released while the model still runs with it.
     if isinstance(native, cl.Image):

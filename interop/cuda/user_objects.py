@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from .. import dlpack
+from ..backends import advice_on_others
 from ..errors import BindingError
 from .arrays import CudaArray
 from .context import CudaContext
@@ -37,7 +38,7 @@ def as_cuda_object(native: Any, context: CudaContext) -> CudaArray | CudaImage:
         raise BindingError(
             f"a {type(native).__name__} is nothing that CUDA reads: bind an array with __cuda_array_interface__ or "
             "__dlpack__ on a GPU (a tensor of PyTorch on 'cuda', an array of CuPy or JAX), a CudaArray or a CudaImage; "
-            "GL objects need the backend 'opengl', and OpenCL's the backend 'opencl'"
+            f"{advice_on_others('cuda')}"
         )
     with context.entered():
         return _described(native, context) if place is None else _exported(native, place, context)

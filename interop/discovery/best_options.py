@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
 
 @dataclass(frozen=True)
@@ -12,8 +11,9 @@ class BestOptions:
 
     Attributes
     ----------
-    backend : {"opengl", "opencl", "cuda"} or None
-        For GpuDelegateOptions. None: run without the delegate, with ``num_threads`` threads.
+    backend : str or None
+        For GpuDelegateOptions: the name of one of ``fb.list_backends()``. None: run without the delegate, with
+        ``num_threads`` threads.
     is_precision_loss_allowed : bool
         For GpuDelegateOptions.
     num_threads : int or None
@@ -28,7 +28,7 @@ class BestOptions:
     True
     """
 
-    backend: Literal["opengl", "opencl", "cuda"] | None
+    backend: str | None
     is_precision_loss_allowed: bool
     num_threads: int | None
     reason: str

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ..cuda import api as cuda
-from ..errors import DeviceError
-from ..gl import egl
-from ..gl.context import GlContext
-from ..gl.memory import MEMORY_EXTENSION, device_uuids
-from ..gl.query import has_extension
+from ..backends import by_preference
 
 
 @dataclass(frozen=True)
@@ -23,10 +19,9 @@ class FoundGpu:
         As nvidia-smi prints it and CUDA_VISIBLE_DEVICES takes it: "GPU-" and 32 digits with hyphens.
     name : str
         The name, as a driver gives it.
-    cuda : int or None
-        The number for CudaContext; None if CUDA does not have it.
-    egl : int or None
-        The number for ``GlContext.headless``; None if OpenGL does not have it.
+    numbers : mapping of str to int
+        The GPU's number for ``new_context`` of each backend that has it, by the backend's name: {"cuda": 0,
+        "opengl": 1}.
 
     Examples
     --------
@@ -35,8 +30,17 @@ class FoundGpu:
 
     uuid: str
     name: str
-    cuda: int | None
-    egl: int | None
+    numbers: Mapping[str, int]
+
+    @property
+    def cuda(self) -> int | None:
+        """The number for CudaContext; None if CUDA does not have it."""
+        return self.numbers.get("cuda")
+
+    @property
+    def egl(self) -> int | None:
+        """The number for ``GlContext.headless``; None if OpenGL does not have it."""
+        return self.numbers.get("opengl")
 
 
 def find_gpus() -> list[FoundGpu]:
@@ -54,36 +58,9 @@ def find_gpus() -> list[FoundGpu]:
     >>> for gpu in fb.find_gpus():
     ...     print(gpu.name, gpu.uuid, gpu.cuda, gpu.egl)
     """
-    by_cuda, by_egl = _cuda_gpus(), _egl_gpus()
-    return [
-        FoundGpu(
-            f"GPU-{uuid.UUID(bytes=key)}",
-            (by_cuda.get(key) or by_egl[key])[1],
-            by_cuda[key][0] if key in by_cuda else None,
-            by_egl[key][0] if key in by_egl else None,
-        )
-        for key in dict.fromkeys([*by_cuda, *by_egl])
-    ]
-
-
-def _cuda_gpus() -> dict[bytes, tuple[int, str]]:
-    """Number and name of each GPU of CUDA, by UUID; none without its driver. No context is made."""
-    try:
-        return {cuda.device_uuid(number): (number, cuda.device_name(number)) for number in range(cuda.device_count())}
-    except DeviceError:
-        return {}
-
-
-def _egl_gpus() -> dict[bytes, tuple[int, str]]:
-    """Number and name of each GPU of EGL that says its UUID."""
-    found: dict[bytes, tuple[int, str]] = {}
-    for number in range(egl.count_devices()):
-        try:
-            context = GlContext.headless(device_index=number)
-        except DeviceError:
-            continue  # doctor says why
-        with context:
-            if not context.software and has_extension(context, MEMORY_EXTENSION):
-                for key in device_uuids(context):
-                    found.setdefault(key, (number, context.renderer))
-    return found
+    names, numbers = dict[bytes, str](), dict[bytes, dict[str, int]]()
+    for backend in by_preference():
+        for key, (number, name) in (backend.find_gpus() if backend.find_gpus else {}).items():
+            names.setdefault(key, name)
+            numbers.setdefault(key, {})[backend.name] = number
+    return [FoundGpu(f"GPU-{uuid.UUID(bytes=key)}", name, numbers[key]) for key, name in names.items()]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+from ..backends import advice_on_others
 from ..errors import BindingError
 from .buffer import GlBuffer
 from .texture import GlTexture
@@ -34,8 +35,8 @@ def as_gl_object(native: Any) -> GlTexture | GlBuffer:
     if moderngl is not None and isinstance(native, moderngl.Framebuffer):
         raise BindingError("a moderngl Framebuffer holds no pixels: bind one of its color_attachments, a Texture")
     raise BindingError(
-        f"a {type(native).__name__} is no GL object that framebind knows: wrap its GL name with {_WRAP}; OpenCL "
-        "objects need the backend 'opencl', and arrays on CUDA the backend 'cuda'"
+        f"a {type(native).__name__} is no GL object that framebind knows: wrap its GL name with {_WRAP}; "
+        f"{advice_on_others('opengl')}"
     )
 
 

@@ -34,6 +34,7 @@ class Cuda(CFamily):
     and the number of groups. It needs a cooperative launch.
     """
 
+    name = "cuda"
     words = "uint2", "make_uint2(0u, 0u)", "uint2*"
     inline = "__forceinline__ "
 

@@ -1,6 +1,6 @@
 """The protocol of a dialect: everything in a kernel's text that depends on the shading language.
 
-An API is one more file like opencl.py, its prelude, and a row of ``DIALECTS``.
+A dialect is one file like opencl.py and its prelude. The record of an API (interop/NAME/backend.py) names it.
 """
 
 from __future__ import annotations
@@ -8,15 +8,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from .cuda import CUDA
-from .glsl import GLSL
 from .one_dispatch import ProgramSource
-from .opencl import OPENCL
 from .source import Argument, Buffer, KernelSource, TileText
 
 
 class Dialect(Protocol):
     """A language in which kernels are written. Its texts define what prelude.kern and the kernels use."""
+
+    @property
+    def name(self) -> str:
+        """The key of its texts: "glsl"."""
+        ...
 
     @property
     def words(self) -> tuple[str, str, str] | None:
@@ -82,7 +84,3 @@ class Dialect(Protocol):
     def program(self, source: ProgramSource, elements: Mapping[str, str], functions: Sequence[str]) -> str:
         """The text of a program that runs all steps in one dispatch. ``functions`` are its kernels."""
         ...
-
-
-DIALECTS: Mapping[str, Dialect] = {"glsl": GLSL, "opencl": OPENCL, "cuda": CUDA}
-"""The dialects by name. The null device renders every kernel in all of them."""

@@ -33,6 +33,7 @@ class Glsl:
     """
 
     version: str
+    name = "glsl"
     words = None
 
     def element(self, arguments: Sequence[Argument]) -> str:

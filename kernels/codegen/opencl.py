@@ -31,6 +31,7 @@ class OpenCl(CFamily):
     barrier's state, the number of groups, the limit of polls, the number of rounds.
     """
 
+    name = "opencl"
     words = "uint2", "(uint2)(0u)", "__local uint2*"
     global_space = "__global "
     local_space = "__local "

@@ -14,7 +14,7 @@ import pytest
 import framebind as fb
 from framebind.delegate.plan.binding import TextureMapping
 from framebind.delegate.run.bindings import make_binding
-from framebind.interop.record.null import NullDevice, NullResource
+from framebind.interop.null.device import NullDevice, NullResource
 from framebind.kernels.tensor import TensorInfo
 from framebind.kernels.views import Dense, Picture
 from support.tiny_models import chain

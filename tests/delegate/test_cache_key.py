@@ -13,7 +13,7 @@ import pytest
 import framebind as fb
 from framebind.delegate.cache import cache as cache_module
 from framebind.delegate.cache.cache import Cache
-from framebind.interop.record.null import NullDevice
+from framebind.interop.null.device import NullDevice
 from support.environment import ROOT
 
 PACKAGES = ("kernels", "interop", "delegate")
@@ -23,7 +23,7 @@ import sys
 sys.path[0] = sys.argv[1]
 import framebind as fb
 from framebind.delegate.cache.cache import Cache
-from framebind.interop.record.null import NullDevice
+from framebind.interop.null.device import NullDevice
 assert fb.__file__.startswith(sys.argv[1]), fb.__file__
 options = fb.GpuDelegateOptions(serialization_dir=sys.argv[2], model_token="tiny")
 cache = Cache(options, b"a model", NullDevice().traits)

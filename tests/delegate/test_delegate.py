@@ -17,7 +17,7 @@ import pytest
 
 import framebind as fb
 from framebind.delegate.litert import abi as tflite_abi
-from framebind.interop.record.null import NullResource
+from framebind.interop.null.device import NullResource
 from framebind.tools.certify.cases.operator_models import options
 from support.tiny_models import CPU_ONLY, G, Op, T, build, chain, cpu_only
 

@@ -21,7 +21,7 @@ import framebind as fb
 from framebind.delegate.claim.claims import claim
 from framebind.delegate.read.model import Model
 from framebind.delegate.read.reader import read_model
-from framebind.interop.record.null import NullDevice
+from framebind.interop.null.device import NullDevice
 from framebind.tools.certify.cases.operator_cases import CASES
 from framebind.tools.certify.cases.operator_models import case_model, output_shapes
 from support.tiny_models import G, Op, T, build, chain

@@ -20,7 +20,7 @@ import framebind as fb
 from framebind.delegate.claim.claims import claim
 from framebind.delegate.read.reader import read_model
 from framebind.interop.device import Device
-from framebind.interop.record.null import NullDevice
+from framebind.interop.null.device import NullDevice
 from framebind.kernels.operation import Launch, Lowering, Parsed, TfliteOp
 from framebind.kernels.ops.pointwise.elementwise import Elementwise
 from framebind.kernels.registry import OPERATORS

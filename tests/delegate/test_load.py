@@ -13,7 +13,7 @@ from framebind.delegate.compiler import compile_program
 from framebind.delegate.plan.binding import Binding
 from framebind.delegate.read.reader import read_model
 from framebind.delegate.run.program import Program
-from framebind.interop.record.null import NullDevice
+from framebind.interop.null.device import NullDevice
 from framebind.kernels.ops.reduction.pool import Pooling
 from framebind.kernels.views import Dense
 from support.tiny_models import G, Op, T, build

@@ -21,7 +21,7 @@ from framebind.delegate.run.program import Program
 from framebind.interop.cl.compute.device import ClDevice
 from framebind.interop.device import Device
 from framebind.interop.gl.compute.device import GlDevice
-from framebind.interop.record.null import NullDevice
+from framebind.interop.null.device import NullDevice
 from framebind.kernels.views import Dense, Picture, Storage, picture_parameters
 from support.model_runs import Values, input_shapes, on_gpu, reference
 from support.models import MODELS, TOLERANCE, Photograph, RealModel, random_inputs, relative_error, sample_bilinear

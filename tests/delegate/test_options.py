@@ -73,7 +73,7 @@ def test_the_older_field_stands_for_a_first_priority() -> None:
         (lambda: options(2), "inference_priority1 is 2: take one of InferencePriority's AUTO, MAX_PRECISION"),  # type: ignore
         (lambda: options(wait_type=0), "wait_type is 0: take one of WaitType's PASSIVE, ACTIVE"),
         (lambda: options(inference_preference="FAST"), "inference_preference is 'FAST': take one of"),
-        (lambda: options(backend="metal"), "no backend 'metal': take one of auto, opengl, opencl, cuda, null"),
+        (lambda: options(backend="metal"), "no backend 'metal': take one of gl, opengl, cl, opencl, cuda, auto"),
         (lambda: options(max_delegated_partitions=0), "max_delegated_partitions is 0: give 1 or more"),
         (lambda: options(first_delegate_node_index=-1), "first_delegate_node_index is -1"),
         (lambda: options(first_delegate_node_index=5, last_delegate_node_index=4), "last_delegate_node_index 4"),
@@ -98,10 +98,11 @@ def test_a_delegate_takes_the_best_options_or_a_backend() -> None:
     assert fb.GpuDelegate(best).options == options(backend="opencl", is_precision_loss_allowed=True)
     none = fb.BestOptions(None, False, 4, "no GPU was found")
     assert fb.GpuDelegate(none).options == options(backend="auto", is_precision_loss_allowed=False)
-    assert fb.GpuDelegate("opencl").options == options(backend="opencl")
+    assert fb.GpuDelegate("opencl").options == options(backend="opencl") == options(backend="cl")
+    assert options(backend="gl").backend == "opengl" and fb.GpuDelegate("null").options.backend == "null"
     assert fb.GpuDelegate().options == fb.GpuDelegate(None).options == options()
     with pytest.raises(
-        fb.DelegateError, match=r"no backend 'model\.tflite': take one of auto, opengl, opencl, cuda, null"
+        fb.DelegateError, match=r"no backend 'model\.tflite': take one of gl, opengl, cl, opencl, cuda, auto"
     ):
         fb.GpuDelegate("model.tflite")  # type: ignore
     with pytest.raises(

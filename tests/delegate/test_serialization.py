@@ -28,8 +28,8 @@ from framebind.interop.cl import ptx
 from framebind.interop.device import Device
 from framebind.interop.discovery.devices import open_device
 from framebind.interop.gl.khronos import GL
+from framebind.interop.null.device import NullDevice
 from framebind.interop.record.barrier import groups_to_try, keep_groups
-from framebind.interop.record.null import NullDevice
 from support.gl_calls import counted_calls
 from support.tiny_models import CPU_ONLY, G, Op, T, build, cpu_only
 

@@ -16,7 +16,7 @@ from ai_edge_litert import schema_py_generated as schema
 import framebind as fb
 from framebind.delegate.claim.claims import claim
 from framebind.delegate.read.reader import read_model
-from framebind.interop.record.null import NullDevice
+from framebind.interop.null.device import NullDevice
 from framebind.tools.certify.cases.operator_models import CPU_KERNELS
 from support.tiny_models import G, Op, T, build
 

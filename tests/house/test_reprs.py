@@ -34,10 +34,11 @@ def delegate() -> fb.GpuDelegate:
 
 
 WITHOUT_DEVICE: dict[str, tuple[Callable[[], object], str]] = {
+    "Backend": (lambda: fb.list_backends()[0], "OpenGL, 'gl' or 'opengl'"),
     "BestOptions": (lambda: fb.BestOptions(None, False, 4, "no GPU"), "no GPU"),
     "Camera": (lambda: fb.Camera(0, "a webcam"), "a webcam"),
     "DelegatedOp": (lambda: interpreter_with(delegate()).delegated_ops()[0], "EXP"),
-    "FoundGpu": (lambda: fb.FoundGpu("GPU-0", "NVIDIA H200", 0, None), "NVIDIA H200"),
+    "FoundGpu": (lambda: fb.FoundGpu("GPU-0", "NVIDIA H200", {"cuda": 0}), "NVIDIA H200"),
     "GpuDelegate": (delegate, "backend 'null', serves no interpreter"),
     "GpuDelegateOptions": (lambda: fb.GpuDelegateOptions(backend="null"), "backend='null'"),
     "Interpreter": (

@@ -22,7 +22,7 @@ from framebind.interop.cl.context import all_devices, why_unusable
 from framebind.interop.cl.objects import IMAGE_FORMATS
 from framebind.interop.discovery.devices import open_device
 from framebind.interop.gl.compute.device import GlDevice
-from framebind.interop.record.null import NullDevice
+from framebind.interop.null.device import NullDevice
 from framebind.kernels.views import Dense, Sliced
 from support.device_steps import SHAPE, bound, chain, content, convert, random, texels
 from support.tiny_models import G, Op, T, build

@@ -13,8 +13,9 @@ import pyopencl
 import pytest
 
 import framebind as fb
+from framebind.interop.backends import FoundDevice
 from framebind.interop.cl.sharing.sharing import SharingReport
-from framebind.interop.discovery.compatibility import FoundDevice, best_options
+from framebind.interop.discovery.compatibility import best_options
 from support.recording_driver import RecordingDriver, forget_libraries
 
 GL_GPU, GL_CPU = FoundDevice("OpenGL", "GPU 1", "4.6"), FoundDevice("OpenGL", "llvmpipe", "4.5", software=True)
@@ -71,8 +72,8 @@ def test_cuda_is_not_best_for_whoever_has_a_gl_context() -> None:
 def test_no_other_api_is_opened_to_learn_that_cuda_is_best(nothing_current: None, recorder: RecordingDriver) -> None:
     found = fb.CompatibilityList()
     assert found.best_options_for_this_device().backend == "cuda" and found.is_delegate_supported_on_this_device()
-    assert [device.name for device in found.cuda_devices] == ["Recorder"]
-    assert "_opened" not in vars(found)
+    assert [device.name for device in found.devices_of("cuda")] == ["Recorder"]
+    assert "devices" not in vars(found) and found._found.keys() == {"cuda"}
 
 
 def test_it_finds_what_runs_here_and_leaves_nothing_current(nothing_current: None, cl_context: fb.ClContext) -> None:
@@ -147,5 +148,5 @@ def test_the_command_prints_json(nothing_current: None) -> None:
 
 def test_gpus_have_their_uuids_and_the_cpu_is_none(recorder: RecordingDriver) -> None:
     first, *others = fb.find_gpus()
-    assert first == fb.FoundGpu("GPU-00010203-0405-0607-0809-0a0b0c0d0e0f", "Recorder", 0, None)
+    assert first == fb.FoundGpu("GPU-00010203-0405-0607-0809-0a0b0c0d0e0f", "Recorder", {"cuda": 0})
     assert all(gpu.cuda is None and "llvmpipe" not in gpu.name for gpu in others), "OpenGL's, if this machine has one"

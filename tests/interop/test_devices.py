@@ -9,7 +9,7 @@ import pytest
 
 import framebind as fb
 from framebind.interop.device import Device, Operand, Slot, Step
-from framebind.interop.record.null import NullDevice
+from framebind.interop.null.device import NullDevice
 from framebind.kernels.codegen.source import Argument, KernelSource
 from framebind.kernels.tensor import Shape
 from framebind.kernels.views import Dense, Picture, Sliced, Strided, picture_parameters

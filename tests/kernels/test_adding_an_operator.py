@@ -16,7 +16,7 @@ from framebind.delegate.compiler import compile_program
 from framebind.delegate.plan.binding import Binding
 from framebind.delegate.read.reader import read_model
 from framebind.delegate.run.program import Program
-from framebind.interop.record.null import NullDevice
+from framebind.interop.null.device import NullDevice
 from framebind.kernels.codegen.texts import kernel_files
 from framebind.kernels.cpu_shapes import RULES
 from framebind.kernels.registry import CPU_ONLY, OPERATORS, discover

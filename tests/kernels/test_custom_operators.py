@@ -20,7 +20,7 @@ import framebind as fb
 from framebind.delegate.claim.claims import claim
 from framebind.delegate.read.reader import read_model
 from framebind.interop.device import Device
-from framebind.interop.record.null import NullDevice
+from framebind.interop.null.device import NullDevice
 from framebind.tools.certify.cases.operator_models import Array, run_model, values
 from support.models import relative_error
 from support.tiny_models import G, Op, T, build

@@ -18,7 +18,7 @@ from framebind.delegate.read.reader import read_model
 from framebind.delegate.run.program import Program
 from framebind.delegate.run.tuner import Make, Tuner
 from framebind.interop.device import Device
-from framebind.interop.record.null import NullDevice
+from framebind.interop.null.device import NullDevice
 from framebind.tools.certify.cases.lstm_models import ACTIVATION, CELL, FORMS, Form, X, graph, lstm
 from framebind.tools.certify.cases.operator_models import CPU_KERNELS, Array, options, values
 from support.model_runs import backend_of

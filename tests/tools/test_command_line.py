@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 
 import framebind as fb
 from framebind.__main__ import COMMANDS, app, main
-from framebind.delegate.options import BACKENDS
+from framebind.interop.backends import backend_names
 from framebind.tools.commands.benchmark import benchmark
 from framebind.tools.commands.diff import diff
 from framebind.tools.commands.inspect import inspect
@@ -113,7 +113,7 @@ def test_a_demo_is_a_file(tmp_path: Path) -> None:
 
 def test_every_api_is_a_row_of_one_table() -> None:
     backends = tuple(api.backend for api in APIS)
-    assert get_args(Backend) == backends and {"auto", "null", *backends} == set(BACKENDS)
+    assert get_args(Backend) == backends and {*BY_NAME, "auto"} == set(backend_names())
     assert all(BY_NAME[api.short] is BY_NAME[api.backend] is api for api in APIS)
 
 

@@ -19,7 +19,7 @@ from framebind.delegate.read.reader import read_model
 from framebind.delegate.run.frames import exchanged, mappings, negotiated
 from framebind.delegate.run.program import Program
 from framebind.interop.device import Device
-from framebind.interop.record.null import NullDevice, NullResource
+from framebind.interop.null.device import NullDevice, NullResource
 from framebind.interop.record.one_dispatch import why_not_one
 from framebind.kernels.tensor import TensorInfo
 from framebind.kernels.views import Dense, Picture

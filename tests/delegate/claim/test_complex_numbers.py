@@ -10,7 +10,7 @@ import pytest
 import framebind as fb
 from framebind.delegate.claim.claims import claim
 from framebind.delegate.read.reader import read_model
-from framebind.interop.record.null import NullDevice
+from framebind.interop.null.device import NullDevice
 from framebind.tools.certify.cases.operator_models import options, run_model, run_on_cpu, values
 from support.tiny_models import G, Op, T, build
 

@@ -12,7 +12,7 @@ import framebind as fb
 from framebind.delegate.claim.claims import Claims, claim
 from framebind.delegate.read.reader import read_model
 from framebind.interop.device import Device
-from framebind.interop.record.null import NullDevice
+from framebind.interop.null.device import NullDevice
 from framebind.interop.record.one_dispatch import merge
 from framebind.kernels.codegen.glsl import GLSL
 from framebind.kernels.codegen.render import render_program

@@ -13,7 +13,7 @@ import framebind as fb
 from framebind.delegate.claim.claims import claim
 from framebind.delegate.claim.pooled_places import divided
 from framebind.delegate.read.reader import read_model
-from framebind.interop.record.null import NullDevice
+from framebind.interop.null.device import NullDevice
 from framebind.kernels.ops.window import VALID, Window
 from framebind.tools.certify.cases.operator_models import options
 from framebind.tools.certify.tflite_writer import G, Op, T, build

@@ -10,7 +10,7 @@ import pytest
 
 from framebind.delegate.claim.claims import claim
 from framebind.delegate.read.reader import read_model
-from framebind.interop.record.null import NullDevice
+from framebind.interop.null.device import NullDevice
 from framebind.tools.certify.cases.operator_models import options
 from framebind.tools.certify.tflite_writer import G, Op, T, build
 

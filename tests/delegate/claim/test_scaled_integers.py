@@ -14,7 +14,7 @@ import pytest
 import framebind as fb
 from framebind.delegate.claim.claims import claim
 from framebind.delegate.read.reader import read_model
-from framebind.interop.record.null import NullDevice
+from framebind.interop.null.device import NullDevice
 from framebind.kernels.tensor import INDEX_DTYPES
 from framebind.tools.certify.cases.operator_cases import CASES
 from framebind.tools.certify.cases.operator_models import (

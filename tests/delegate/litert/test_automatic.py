@@ -16,7 +16,7 @@ from framebind.delegate.read.reader import read_model
 from framebind.delegate.report import say_once
 from framebind.interop.discovery.devices import ChosenDevice
 from framebind.interop.errors import DeviceError
-from framebind.interop.record.null import NullDevice
+from framebind.interop.null.device import NullDevice
 from support.tiny_models import CPU_ONLY, G, Op, T, build, chain
 
 SIDE = 64
@@ -217,10 +217,18 @@ def test_who_says_where_the_model_runs_is_told_nothing(
     assert lines(caplog) == []
 
 
+@pytest.mark.usefixtures("gl_and_cl")
+def test_the_gpu_is_taken_whether_it_pays_or_not() -> None:
+    interpreter = fb.Interpreter(model_content=chain("EXP"), delegate="gpu")
+    interpreter.allocate_tensors()
+    interpreter.invoke()
+    assert [operator.runs_on for operator in interpreter.delegated_ops()] == ["gpu"]
+
+
 def test_what_contradicts_itself_is_refused() -> None:
     content = chain("EXP")
-    with pytest.raises(fb.DelegateError, match="delegate is 'gpu': take 'auto' or 'cpu'"):
-        fb.Interpreter(model_content=content, delegate="gpu")  # pyright: ignore[reportArgumentType]
+    with pytest.raises(fb.DelegateError, match="delegate is 'tpu': take 'auto', 'gpu' or 'cpu'"):
+        fb.Interpreter(model_content=content, delegate="tpu")  # pyright: ignore[reportArgumentType]
     with pytest.raises(ValueError, match="delegate='auto' or experimental_delegates, not both"):
         fb.Interpreter(model_content=content, experimental_delegates=[fb.GpuDelegate("null")], delegate="auto")
 

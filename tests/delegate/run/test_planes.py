@@ -20,7 +20,7 @@ from framebind.delegate.run.bindings import make_binding
 from framebind.delegate.run.planes import byte_planes, host_plane
 from framebind.interop.arrays import ArrayLayout
 from framebind.interop.device import Device
-from framebind.interop.record.null import NullDevice, NullResource
+from framebind.interop.null.device import NullDevice, NullResource
 from framebind.kernels.tensor import TensorInfo
 from framebind.kernels.views import PlanePicture
 from support.device_steps import sample

@@ -12,7 +12,7 @@ import framebind as fb
 from framebind.interop.cuda.compute.device import CudaDevice
 from framebind.interop.discovery.devices import choose_device, device_of
 from framebind.interop.gl.compute.device import GlDevice
-from framebind.interop.record.null import NullDevice
+from framebind.interop.null.device import NullDevice
 from support.recording_driver import RecordingDriver, forget_libraries
 
 

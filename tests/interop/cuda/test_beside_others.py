@@ -82,7 +82,7 @@ def test_objects_of_opencl_and_cuda_are_refused_by_each_other(
         (on_cuda, cuda), (on_opencl, opencl) = delegated("cuda"), delegated("opencl")
         array = fb.CudaArray.from_array(np.zeros(SHAPE, np.float32))
         for foreign in (memory, fb.ClBuffer.from_array(np.zeros(SHAPE, np.float32))):
-            with pytest.raises(fb.BindingError, match=r"nothing that CUDA reads.*OpenCL's the backend 'opencl'"):
+            with pytest.raises(fb.BindingError, match=r"nothing that CUDA reads.*OpenCL objects the backend 'opencl'"):
                 cuda.bind_buffer_to_tensor(foreign, on_cuda.inputs()[0])
         with pytest.raises(fb.BindingError, match=r"no OpenCL object.*arrays on CUDA the backend 'cuda'"):
             opencl.bind_buffer_to_tensor(array, on_opencl.inputs()[0])

@@ -11,7 +11,7 @@ import pytest
 
 from framebind.interop.cuda import nvrtc
 from framebind.interop.errors import DeviceError
-from framebind.interop.record.null import NullDevice
+from framebind.interop.null.device import NullDevice
 from framebind.interop.record.one_dispatch import merge, why_not_one
 from framebind.kernels.codegen.cuda import CUDA, together
 from framebind.kernels.codegen.render import render, render_program

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 import framebind as fb
-from framebind.interop.discovery.devices import _open_in
 from framebind.interop.frames.read.pixel_layouts import Layout
 from framebind.interop.frames.read.upload import UploadRing
 from framebind.interop.gl.compute.device import GlDevice
 from framebind.interop.gl.compute.one_dispatch import GlProgram
 from framebind.interop.record.one_dispatch import merge
+from framebind.interop.record.opening import open_in
 from support.device_steps import SHAPE, chain
 
 GlContext = fb.GlContext
@@ -50,7 +50,7 @@ class Device:
 
 def opened(make_device: Any) -> Any:
     api: Any = Context
-    return _open_in(api, api, make_device)
+    return open_in(api, api, make_device)
 
 
 def test_two_threads_that_open_one_context_share_its_device() -> None:

@@ -14,7 +14,7 @@ from framebind.delegate.transform.graph import Graph, Node
 from framebind.delegate.transform.pipeline import PASSES
 from framebind.delegate.transform.quantized_steps import sum_integers
 from framebind.delegate.transform.separable import fuse_expanded, fuse_separable
-from framebind.interop.record.null import NullDevice
+from framebind.interop.null.device import NullDevice
 from framebind.kernels.operation import FusedOp
 from framebind.kernels.ops.convolution.conv import Convolution
 from framebind.kernels.ops.convolution.depthwise import Depthwise

@@ -14,7 +14,7 @@ from framebind.delegate.lower.precision import choose_storage
 from framebind.delegate.lower.tuning import target_for
 from framebind.delegate.transform.graph import Graph, Node
 from framebind.interop.device import Device
-from framebind.interop.record.null import NullDevice
+from framebind.interop.null.device import NullDevice
 from framebind.kernels.operation import FusedOp, Fusion, Launch
 from framebind.kernels.ops.convolution.conv import Convolution
 from framebind.kernels.ops.convolution.matrix_conv import (

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable
 from functools import cache
 
-from framebind.interop.record.null import NullDevice
+from framebind.interop.null.device import NullDevice
 from framebind.kernels.codegen.source import KernelSource
 from framebind.kernels.ops.pointwise.elementwise import EXPRESSIONS
 from framebind.kernels.registry import OPERATORS

@@ -32,7 +32,11 @@ from framebind.video.workers.worker import SESSIONS_PER_GPU, Seat
 from support.video.clips import write_clip
 from support.video.unfinished import wait_for_work
 
-GPUS = [fb.FoundGpu("GPU-a", "H200", 0, 1), fb.FoundGpu("GPU-b", "H200", 1, 0), fb.FoundGpu("GPU-c", "RX", None, 2)]
+GPUS = [
+    fb.FoundGpu("GPU-a", "H200", {"cuda": 0, "opengl": 1}),
+    fb.FoundGpu("GPU-b", "H200", {"cuda": 1, "opengl": 0}),
+    fb.FoundGpu("GPU-c", "RX", {"opengl": 2}),
+]
 
 
 def test_seats() -> None:

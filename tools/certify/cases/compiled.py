@@ -13,7 +13,7 @@ from ....delegate.lower.precision import choose_storage
 from ....delegate.plan.binding import Binding
 from ....delegate.read.reader import read_model
 from ....delegate.run.program import Program
-from ....interop.record.null import NullDevice
+from ....interop.null.device import NullDevice
 from ....kernels.codegen.source import KernelSource
 from ....kernels.ops.pointwise.quantize import stored_view
 from ....kernels.tensor import TensorId

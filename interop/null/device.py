@@ -9,16 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from ...kernels.codegen.dialect import DIALECTS
 from ...kernels.codegen.render import render
 from ...kernels.codegen.source import KernelSource
 from ..arrays import ArrayLayout
+from ..backends import dialects
 from ..binaries import BinaryStore
 from ..device import Dispatches, Resource, Step, Traits
 from ..errors import BindingError
+from ..record.checks import check_steps
+from ..record.hazards import hazards
 from ..transfers import transfers
-from .checks import check_steps
-from .hazards import hazards
 
 
 @dataclass
@@ -123,7 +123,7 @@ class NullDevice:
     def kernel(self, source: KernelSource) -> NullKernel:
         if source not in self.kernels:
             self.kernels[source] = NullKernel(
-                source, {name: render(source, dialect) for name, dialect in DIALECTS.items()}
+                source, {name: render(source, dialect) for name, dialect in dialects().items()}
             )
         return self.kernels[source]
 
