@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 
 import numpy as np
@@ -92,16 +92,13 @@ def parse_operator(raw: RawOperator, parsed: ParsedSubgraph, *, unless: Collecti
     Outputs in ``unless`` have their shapes already. If it raises Unsupported, no tensor of the subgraph is changed.
     """
     tensors = parsed.tensors
-    if not parsed.quantized:
-        _refuse_quantized(raw, parsed.stored)
-    refuse_scales(raw, parsed.stored)
-    _refuse_unknown_shape(raw, parsed)
+    for refuse in REFUSALS_OF_THE_FILE:
+        refuse(raw, parsed)
     row = _find(raw)
     copied = _with_copied_constants(row, raw, parsed)
     node, bounds = _parse(row, copied, parsed.node_of(copied), tensors)
-    for tensor, computed in computed_types(row, raw, parsed.stored).items():
-        raise Unsupported(mistyped(parsed.stored[tensor], computed))
-    _refuse_types(raw, tensors)
+    for refuse in REFUSALS_OF_TYPES:
+        refuse(raw, parsed)
     shapes = _output_shapes(node, tensors, row.max_rank)
     for output, shape, constant in zip(raw.outputs, shapes, _output_values(node, tensors), strict=True):
         known = tensors[output]
@@ -148,10 +145,18 @@ def _output_values(node: Node, tensors: Mapping[int, TensorInfo]) -> Sequence[np
     return node.operation.values if isinstance(node.operation, Constant) else [None] * len(node.outputs)
 
 
-def _refuse_quantized(raw: RawOperator, stored: Mapping[int, TensorInfo]) -> None:
-    for tensor in (stored[i] for i in (*raw.inputs, *raw.outputs) if i >= 0):
+def _refuse_quantized(raw: RawOperator, parsed: ParsedSubgraph) -> None:
+    """Refuse quantized tensors if the options do."""
+    if parsed.quantized:
+        return
+    for tensor in (parsed.stored[i] for i in (*raw.inputs, *raw.outputs) if i >= 0):
         if tensor.quantization is not None and tensor.dtype in QUANTIZED_DTYPES:
             raise Unsupported(f"tensor '{tensor.name}' is quantized {tensor.dtype}, and enable_quantization is False")
+
+
+def _refuse_scales(raw: RawOperator, parsed: ParsedSubgraph) -> None:
+    """Refuse scales that LiteRT's kernels do not follow."""
+    refuse_scales(raw, parsed.stored)
 
 
 def mistyped(tensor: TensorInfo, computed: str) -> str:
@@ -176,23 +181,39 @@ def refuse_variable(raw: RawOperator, subgraph: Subgraph) -> None:
                 raise Unsupported(f"its state '{name}' is used by operator {other.index} {other.name} too")
 
 
-def _refuse_types(raw: RawOperator, tensors: Mapping[int, TensorInfo]) -> None:
+def _refuse_unknown_shape(raw: RawOperator, parsed: ParsedSubgraph) -> None:
+    """Refuse tensors of unknown rank. They have the shape () in the file, like a scalar; operators are parsed for one
+    rank.
+    """
+    for index in raw.inputs:
+        if index in parsed.unknown:
+            name = parsed.tensors[index].name
+            raise Unsupported(f"tensor '{name}' comes from the CPU, and has no rank before the model runs")
+
+
+def _refuse_other_results(raw: RawOperator, parsed: ParsedSubgraph) -> None:
+    """Refuse outputs that LiteRT computes with another type than the file declares."""
+    for tensor, computed in computed_types(_find(raw), raw, parsed.stored).items():
+        raise Unsupported(mistyped(parsed.stored[tensor], computed))
+
+
+def _refuse_types(raw: RawOperator, parsed: ParsedSubgraph) -> None:
     """Refuse inputs of types that only constants may have: sparse, of 16 bits and so on. SHAPE and ZEROS_LIKE do not
     look at the type.
     """
-    for tensor in [tensors[i] for i in raw.inputs if i >= 0]:
+    for tensor in [parsed.tensors[i] for i in raw.inputs if i >= 0]:
         if tensor.constant is not None or tensor.dtype in RUNTIME_DTYPES:
             continue
         if tensor.dtype != "complex64" or not tensor.exact_in_f32:  # an operator of the GPU wrote it: see claims.py
             raise Unsupported(f"tensor '{tensor.name}' is {tensor.dtype}, which the GPU supports only for constants")
 
 
-def _refuse_unknown_shape(raw: RawOperator, parsed: ParsedSubgraph) -> None:
-    """A tensor of unknown rank has the shape () in the file, like a scalar; operators are parsed for one rank."""
-    for index in raw.inputs:
-        if index in parsed.unknown:
-            name = parsed.tensors[index].name
-            raise Unsupported(f"tensor '{name}' comes from the CPU, and has no rank before the model runs")
+Refusal = Callable[[RawOperator, ParsedSubgraph], None]
+"""Raises Unsupported, with the reason, if an operator has to stay on the CPU."""
+REFUSALS_OF_THE_FILE: tuple[Refusal, ...] = (_refuse_quantized, _refuse_scales, _refuse_unknown_shape)
+"""Checks of the tensors of any operator, before it is looked up, in order."""
+REFUSALS_OF_TYPES: tuple[Refusal, ...] = (_refuse_other_results, _refuse_types)
+"""Checks of types, once an operator is parsed: its own reasons say more."""
 
 
 def _parse(
