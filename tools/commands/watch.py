@@ -11,7 +11,8 @@ import typer
 
 import framebind as fb
 
-from ...video.live.server import Page, parse_place
+from ...video.live.recording import SPACE
+from ...video.live.server import Page, check_origin, parse_place
 from ...video.live.watcher import Watcher, open_viewer
 from ...video.session.tasks import TASKS
 from ...video.signals import ended_by_signals
@@ -28,10 +29,23 @@ Task = Annotated[str, typer.Option(help=f"One of {', '.join(name for name in TAS
 Model = Annotated[str, typer.Option(help="A .tflite file or a known model; by default the task's own.")]
 Labels = Annotated[Path | None, typer.Option(help="The names of the classes of detect or classify, one per line.")]
 Jsonl = Annotated[Path | None, typer.Option(help="Append a line per result to this file.")]
+All = Annotated[bool, typer.Option("--all", help="Write a line for each frame, also if nothing is found in it.")]
 Web = Annotated[
     str, typer.Option(metavar="[HOST:]PORT", help="Serve a page with the pictures and figures; for this machine only, "
                       "unless another HOST is named.")
 ]  # fmt: skip
+Embed = Annotated[
+    list[str] | None, typer.Option(metavar="SITE", help="Let this site, such as http://localhost:3000, show the page.")
+]
+Record = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FOLDER", help="Write a video of what is found, from 3 seconds before it to 3 after, to this folder."
+    ),
+]
+Space = Annotated[
+    float, typer.Option(min=0.01, metavar="GB", help="Most gigabytes of recordings: the oldest ones are removed.")
+]
 Stall = Annotated[float, typer.Option(min=0.1, max=600, help="Seconds without a packet until a stream counts as lost.")]
 GiveUp = Annotated[
     float | None, typer.Option(min=0, help="Seconds for which a lost stream is tried again; by default without end.")
@@ -55,7 +69,11 @@ def watch(
     model: Model = "",
     labels: Labels = None,
     jsonl: Jsonl = None,
+    all_frames: All = False,
     web: Web = "",
+    embed: Embed = None,
+    record: Record = None,
+    record_space: Space = SPACE,
     stall: Stall = 5.0,
     give_up: GiveUp = None,
     allow: Allow = None,
@@ -67,23 +85,27 @@ def watch(
     Example: python -m framebind watch 0 rtsp://192.168.1.20/door --task detect --jsonl found.jsonl --web 8080
     """
     console = make_console(stderr=True, soft_wrap=True)
+    if all_frames and jsonl is None:
+        raise typer.BadParameter("lines go to the file of --jsonl: name one", param_hint="--all")
+    if record is not None and task == "style":
+        raise typer.BadParameter("'style' finds nothing that could be recorded", param_hint="--record")
     work, options = _work(task, model, labels, flags), _options(streams, stall, give_up, allow)
-    place = _place(web)
+    place, sites = _place(web), _sites(embed or [], web)
     with contextlib.ExitStack() as stack:
-        watcher = Watcher(stack.enter_context(open_viewer(work)), streams, options)
+        viewer = stack.enter_context(open_viewer(work))
+        watcher = Watcher(viewer, streams, options, folder=record, space=record_space)
         if place is not None:
-            page = stack.enter_context(contextlib.closing(Page(*place, watcher.figures, watcher.pictures)))
+            page = stack.enter_context(contextlib.closing(Page(*place, watcher.figures, watcher.pictures, embed=sites)))
             console.print(plain(f"the page is at {page.address}"))
             if page.is_public:
                 console.print(plain("whoever reaches this machine sees the streams: the page asks for no password"))
         try:
-            with ended_by_signals(), shown(lambda: [each.snapshot() for each in watcher.streams]) as show:
-                watcher.run(jsonl, show)
+            with ended_by_signals(), shown(watcher.snapshots) as show:
+                watcher.run(jsonl, show, all_frames=all_frames)
         except KeyboardInterrupt:
             pass
-    for each in watcher.streams:
-        snapshot = each.snapshot()
-        console.print(plain(as_line(snapshot) + (f": {snapshot.status}" if each.state == "failed" else "")))
+    for each in watcher.snapshots():
+        console.print(plain(as_line(each) + (f": {each.status}" if each.state == "failed" else "")))
     if any(each.state == "failed" for each in watcher.streams):
         raise typer.Exit(1)
 
@@ -116,3 +138,13 @@ def _place(web: str) -> tuple[str, int] | None:
         return parse_place(web) if web else None
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--web") from error
+
+
+def _sites(embed: list[str], web: str) -> list[str]:
+    """The sites that may show the page."""
+    if embed and not web:
+        raise typer.BadParameter("there is no page without --web", param_hint="--embed")
+    try:
+        return list(map(check_origin, embed))
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--embed") from error

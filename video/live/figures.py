@@ -31,6 +31,10 @@ class Snapshot:
     dropped: int
     damaged: int
     reconnects: int
+    since: float | None = None
+    """Time at which the last frame came, in seconds since 1970, if the stream is not live now; else None."""
+    is_recorded: bool = False
+    """Whether a recording of the stream goes on."""
 
     def as_dict(self) -> dict[str, object]:
         return asdict(self)

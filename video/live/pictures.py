@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 
 import framebind as fb
@@ -69,16 +70,25 @@ class Pictures:
             with self._changed:
                 number, pixels = self._number, self._pixels
             if self._jpeg[0] != number and pixels is not None:
-                self._jpeg = number, _as_jpeg(pixels)
+                self._jpeg = number, as_jpeg(pixels)
             return self._jpeg
 
 
-def _as_jpeg(pixels: npt.NDArray[Any]) -> bytes:
+def as_jpeg(pixels: npt.NDArray[Any]) -> bytes:
     """A picture (height, width, RGBA) as a JPEG file."""
     import cv2  # only here: commands start without it
 
     colours = cv2.cvtColor(pixels, cv2.COLOR_RGBA2BGR)
     return cv2.imencode(".jpg", colours, [cv2.IMWRITE_JPEG_QUALITY, QUALITY])[1].tobytes()
+
+
+def from_jpeg(content: bytes) -> npt.NDArray[np.uint8]:
+    """The picture of ``as_jpeg``: (height, width, RGBA)."""
+    import cv2  # only here: commands start without it
+
+    found = cv2.imdecode(np.frombuffer(content, np.uint8), cv2.IMREAD_COLOR)
+    assert found is not None, "as_jpeg made it"
+    return np.asarray(cv2.cvtColor(found, cv2.COLOR_BGR2RGBA), np.uint8)
 
 
 class Shrinker:

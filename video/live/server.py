@@ -38,15 +38,29 @@ _PAGE = {
 _PICTURE = re.compile(r"/streams/(\d{1,4})\.(jpg|mjpg)")
 _BOUNDARY = "framebind-picture"
 _DELIMITER = f"--{_BOUNDARY}\r\n".encode()
+_POLICY = (
+    "default-src 'none'; img-src 'self'; script-src 'self'; style-src 'self'; connect-src 'self'; base-uri 'none'; "
+    "frame-ancestors "
+)
 _HEADERS = {
-    "Content-Security-Policy": "default-src 'none'; img-src 'self'; script-src 'self'; style-src 'self'; "
-    "connect-src 'self'; frame-ancestors 'none'; base-uri 'none'",
     "Cross-Origin-Resource-Policy": "same-origin",
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
     "Cache-Control": "no-store",
 }
-"""No other site may show or read what is here, and the page loads nothing from elsewhere."""
+"""No other site may read what is here. By the policy, which is sent too, the page loads nothing from elsewhere, and no
+site shows it in a frame but those that are named.
+"""
+
+
+_ORIGIN = re.compile(r"https?://[\w.-]+(:\d{1,5})?|https?://\[[0-9a-fA-F:]+\](:\d{1,5})?")
+
+
+def check_origin(text: str) -> str:
+    """A site that may show the page in a frame, such as ``http://localhost:3000``. Raises ValueError."""
+    if not _ORIGIN.fullmatch(text.rstrip("/")):
+        raise ValueError(f"'{text}' is no site, for instance https://example.org or http://localhost:3000")
+    return text.rstrip("/")
 
 
 def parse_place(text: str) -> tuple[str, int]:
@@ -71,10 +85,15 @@ class Page:
         figures: Callable[[], list[dict[str, Any]]],
         pictures: Sequence[Pictures],
         *,
+        embed: Sequence[str] = (),
         seconds: float = SECONDS,
     ) -> None:
-        """Begin to serve. ``seconds``: those of a request. Raises SourceError if the place cannot be had."""
+        """Begin to serve. ``seconds``: those of a request. ``embed``: sites that may show the page in a frame.
+
+        Raises SourceError if the place cannot be had.
+        """
         self.figures, self.pictures, self.seconds = figures, pictures, seconds
+        self.policy = _POLICY + (" ".join(embed) or "'none'")
         self.is_closing = threading.Event()
         self.is_public = not _is_loopback(host)
         self.contents = {
@@ -264,6 +283,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         self.send_header("Content-Type", f"{kind}; charset=utf-8" if kind.startswith("text/") else kind)
         if length is not None:
             self.send_header("Content-Length", str(length))
+        self.send_header("Content-Security-Policy", self._page.policy)
         for name, value in _HEADERS.items():
             self.send_header(name, value)
         self.end_headers()

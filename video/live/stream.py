@@ -66,6 +66,8 @@ class Stream:
         self.latencies = Latencies()
         self.arrived = 0.0
         """Time at which the packet of the last frame came, by time.perf_counter; of a file's, at which it was taken."""
+        self._last: float | None = None
+        """Time of day at which the last frame was taken."""
         self._due = 0.0
         self._counts = 0, 0, 0
         """Frames that were dropped, packets that were damaged, and reconnections of the sources before."""
@@ -116,7 +118,7 @@ class Stream:
         if source.ended:
             self.state = "ended"
         if frame is not None:
-            self.state = "live"
+            self.state, self._last = "live", time.time()
             self.arrived = source.captured if source.live else now
             if not source.live and source.fps:
                 # A second late is late: the clock of a file begins anew.
@@ -146,6 +148,11 @@ class Stream:
         """Whether no more frames come."""
         return self.state in ("ended", "failed")
 
+    @property
+    def is_lost(self) -> bool:
+        """Whether no frames come now: it is not open, has ended or failed, or waits for its server."""
+        return self.state != "live" or bool(self.status)
+
     def end_soon(self) -> None:
         """Let its threads end, without waiting for them."""
         self._stopped.set()
@@ -162,9 +169,10 @@ class Stream:
     def snapshot(self) -> Snapshot:
         """Its figures now."""
         source = self.source
-        waits = self.state == "live" and self.status
+        state = "waiting" if self.state == "live" and self.is_lost else self.state
         return Snapshot(
-            self.name, "waiting" if waits else self.state, self.status, source.size if source else None,
+            self.name, state, self.status, source.size if source else None,
             source.decoder if source else "", self.latencies.count, round(self.latencies.rate(), 1),
             self.latencies.quantile(0.5), self.latencies.quantile(0.95), *self._all_counts(),
+            since=self._last if self.is_lost else None,
         )  # fmt: skip
