@@ -52,6 +52,7 @@ from .interop.transfers import transfer_guard, transfers
 from .interop.yuv import YuvPicture
 
 if TYPE_CHECKING:
+    from . import video as video
     from .interop.cl.context import ClContext
     from .interop.cl.objects import ClBuffer, ClImage
     from .interop.cl.sharing.sharing import SharingReport, sharing_report
@@ -155,7 +156,9 @@ library.
 
 
 def __getattr__(name: str) -> Any:
-    """Import a name of ``_LATE``."""
+    """Import a name of ``_LATE``, or the package ``video``."""
+    if name == "video":
+        return import_module(".video", __name__)
     if name not in _LATE:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     globals()[name] = value = getattr(import_module(_LATE[name], __name__), name)

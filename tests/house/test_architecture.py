@@ -24,7 +24,7 @@ MAY_IMPORT = {
 """By package ("" is __init__.py, "__main__" the file __main__.py): the packages whose modules its files may import."""
 CERTIFICATION = "tools.certify"
 """Certification runs passes and kernels one by one, so it may look into the engine; other tools use public names."""
-LATE = {("", "video.session.stage")}
+LATE = {("", "video"), ("", "video.session.stage")}
 """Imports that ``framebind.__getattr__`` makes when a name is first used, by file and module: importing framebind does
 not, and video may import framebind.
 """
