@@ -1,4 +1,4 @@
-"""Writes docs/operators.md, the table of operators that run on the GPU, from the code itself.
+"""Writes docs/operators.md, the operators and where each one runs, from the code itself.
 
 The reasons to refuse an operator are read from its own source: from its parse function, and from the shape rules of its
 operations.
@@ -25,16 +25,15 @@ TARGET = Path(__file__).parent.parent / "docs" / "operators.md"
 
 HEADER = """# Operators
 
-This table lists the operators that run on the GPU, and the reasons for which one stays on the CPU.
-`python -m framebind inspect MODEL` gives the reasons for your model. `python scripts/operators_table.py` writes the
-table from the code and from LiteRT; a test fails if it is out of date.
+Does your operator run on the GPU? The [table](#all-operators) says so. The [reasons](#reasons-by-operator) for which
+one stays on the CPU follow by operator. `python -m framebind inspect MODEL` gives the reasons for your model.
 
-- *GL* is OpenGL and OpenGL ES, *CL* is OpenCL; both run the same kernels, and so does CUDA.
-- *CPU* says whether LiteRT's own interpreter has a kernel.
-- If one of the reasons holds for an operator of your model, it runs on the CPU, in the same interpreter. "..." stands
-  for the model's own numbers.
+- OpenGL, OpenGL ES, OpenCL and CUDA run the same operators, with the same kernels.
+- An operator that stays on the CPU runs there in the same interpreter.
 
-These rules hold for every operator:
+`python scripts/operators_table.py` writes this page from the code and from LiteRT; a test fails if it is out of date.
+
+## Rules for all operators
 
 - **Shapes**: tensors have no empty or dynamic dimension, and at most the rank in the table. Constants and some parts of
   a SPLIT_V may be empty. Two operands broadcast by NumPy's rules. Axes, sizes and similar inputs are constants; the
@@ -62,17 +61,34 @@ These rules hold for every operator:
 - **WHILE** runs on the GPU with all its steps, if their number follows from constants and shapes, as in the layers
   LSTM, GRU and SimpleRNN of Keras. The steps may have at most 8192 operators together, all from this table.
 
-| operator | versions | rank up to | GL | CL | CPU | stays on the CPU if | unlike LiteRT |
-| --- | --- | --- | --- | --- | --- | --- | --- |
+## All operators
+
+*CPU* says whether LiteRT's own interpreter has a kernel. Operators that neither has, such as most of StableHLO's, are
+left out.
+
+| operator | GPU | CPU | versions | rank up to |
+| --- | --- | --- | --- | --- |
+"""
+
+REASONS_HEADER = """
+## Reasons by operator
+
+An operator of your model stays on the CPU if one of these reasons holds. "..." stands for the model's own numbers. A
+line *unlike LiteRT* says where the GPU's result differs. Operators that are not listed have only the [rules for
+all](#rules-for-all-operators).
+
+An input that "must be constant" must also be given. These reasons are those of many operators, and are not repeated
+below:
+
 """
 
 CPU_HEADER = """
-# Operators that run only on the CPU
-
-LiteRT has these operators, and the GPU does not. Operators that neither has, such as most of StableHLO's, are left out.
+## Operators that run only on the CPU
 
 """
 
+UNROLLED = {"WHILE": "[some](#rules-for-all-operators)"}
+"""The cell for what the GPU runs although no kernel has its name."""
 UNWRITTEN = "no kernel is written"
 
 
@@ -103,12 +119,56 @@ COMMON = {"require_float", "require_movable", "broadcast_shape"}
 """Checks whose reasons the header gives for all operators."""
 
 
+SHARED = 8
+"""A reason of at least so many operators is given once, with their names."""
+
+
 def table() -> str:
     """The whole document."""
     numbers = {name: number for name, number in vars(schema.BuiltinOperator).items() if not name.startswith("_")}
     on_cpu = {name for name, number in numbers.items() if litert_has(number)}
-    rows = "".join(_row(OPERATORS[name], on_cpu=name in on_cpu) for name in sorted(OPERATORS, key=str.lower))
-    return HEADER + rows + CPU_HEADER + _reasons_for_the_cpu(on_cpu - set(OPERATORS))
+    names = sorted(on_cpu | set(OPERATORS), key=str.lower)
+    rows = "".join(
+        f"| {name} | {UNROLLED.get(name, 'no')} | yes | | |\n"
+        if name in only_there
+        else _row(OPERATORS[name], on_cpu=name in on_cpu)
+        for name in names
+    )
+    return (
+        HEADER
+        + rows
+        + REASONS_HEADER
+        + _reasons_by_operator()
+        + CPU_HEADER
+        + _reasons_for_the_cpu(on_cpu - set(OPERATORS))
+    )
+
+
+def _reasons_by_operator() -> str:
+    """The shared reasons with their operators, then a list for each operator, or for several that have the same."""
+    reasons = {name: _own_reasons(OPERATORS[name]) for name in OPERATORS}
+    having: dict[str, list[str]] = {}
+    for name in sorted(OPERATORS, key=str.lower):
+        for reason in reasons[name]:
+            having.setdefault(reason, []).append(name)
+    shared = {reason: names for reason, names in having.items() if len(names) >= SHARED}
+    text = "".join(f"- **{reason}**: {', '.join(names)}\n" for reason, names in sorted(shared.items()))
+    groups: dict[tuple[str, ...], list[str]] = {}
+    for name in sorted(OPERATORS, key=str.lower):
+        unlike = OPERATORS[name].unlike_litert
+        own = [reason for reason in reasons[name] if reason not in shared]
+        groups.setdefault((*own, *([f"*unlike LiteRT*: {unlike}"] if unlike else [])), []).append(name)
+    for lines, names in groups.items():
+        if lines:
+            text += f"\n### {', '.join(names)}\n\n" + "".join(f"- {line}\n" for line in lines)
+    return text
+
+
+def _own_reasons(operator: TfliteOp) -> list[str]:
+    """The reasons of an operator, without "must be given" of inputs that must be constant, too."""
+    found = list(dict.fromkeys(_reasons(operator.parse, {}, set())))
+    constant = {reason.partition(" must be constant:")[0] for reason in found if " must be constant:" in reason}
+    return [reason for reason in found if reason.removesuffix(" must be given") not in constant]
 
 
 def _reasons_for_the_cpu(names: set[str]) -> str:
@@ -122,11 +182,8 @@ def _reasons_for_the_cpu(names: set[str]) -> str:
 
 def _row(operator: TfliteOp, *, on_cpu: bool) -> str:
     versions = f"1 to {operator.max_version}" if operator.max_version > 1 else "1" if operator.max_version else "all"
-    found = dict.fromkeys(_reasons(operator.parse, {}, set()))
-    custom = " (custom)" if operator.custom else ""
-    where = f"yes | yes | {'yes' if on_cpu else 'no'}"
-    cells = (operator.name + custom, versions, operator.max_rank, where, "; ".join(found), operator.unlike_litert)
-    return f"| {' | '.join(map(str, cells))} |\n"
+    name = operator.name + (" (custom)" if operator.custom else "")
+    return f"| {name} | yes | {'yes' if on_cpu else 'no'} | {versions} | {operator.max_rank} |\n"
 
 
 Words = dict[str, str]
