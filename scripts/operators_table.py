@@ -130,7 +130,7 @@ def table() -> str:
     names = sorted(on_cpu | set(OPERATORS), key=str.lower)
     rows = "".join(
         f"| {name} | {UNROLLED.get(name, 'no')} | yes | | |\n"
-        if name in only_there
+        if name not in OPERATORS
         else _row(OPERATORS[name], on_cpu=name in on_cpu)
         for name in names
     )
