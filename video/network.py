@@ -153,7 +153,7 @@ class Network:
         """The interpreter of the mode, made when it is first used."""
         if self.mode not in self._unbound:
             interpreter = (
-                fb.Interpreter(model_path=str(self.path), num_threads=THREADS)
+                fb.Interpreter(model_path=str(self.path), num_threads=THREADS, delegate="cpu")
                 if self.mode == "cpu"
                 else self._make()[0]
             )

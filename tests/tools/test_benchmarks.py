@@ -19,12 +19,15 @@ from typer.testing import CliRunner, Result
 import framebind as fb
 from framebind.__main__ import app
 from framebind.delegate.lower.tuning import Tuning
+from framebind.delegate.report import say_once
 from framebind.delegate.run.tuner import Tuner
 from framebind.interop.cl.compute.device import ClDevice
 from framebind.interop.discovery.devices import open_device
 from framebind.tools.measure import peers
 from framebind.tools.measure.inputs import Inputs
 from framebind.tools.measure.measure import Measurement, Schedule
+from framebind.tools.measure.tensors import tensor_errors
+from framebind.video.network import Network
 from support.gl_calls import counted_calls
 from support.tiny_models import chain
 
@@ -259,7 +262,36 @@ def test_diff_finds_what_the_engine_is_off_by(model_path: FindModel, context: fb
     assert all(len(errors) == 2 and 0 < max(errors) <= 2e-4 for errors in pictures.values())
     assert json.loads(run("diff", *options).stdout)["outputs"] == figures["outputs"], "the same seed, the same errors"
     assert json.loads(run("diff", *options, "--seed", 1).stdout)["outputs"] != figures["outputs"]
-    assert run("diff", *options, "--tolerance", 1e-12).exit_code == 1
+    assert figures["passed"] is True and json.loads(run("diff", *options).stdout)["passed"] is None
+    failed = run("diff", *options, "--tolerance", 1e-12)
+    assert failed.exit_code == 1 and json.loads(failed.stdout)["passed"] is False
+
+
+@desktop
+def test_diff_says_a_verdict(context: fb.GlContext, tmp_path: Path) -> None:
+    (tmp_path / "a.tflite").write_bytes(chain("EXP"))
+    model = tmp_path / "a.tflite"
+    wanted: list[tuple[object, ...]] = [("--tolerance", 1e-3), ("--tolerance", 0), ()]
+    passed, failed, neither = (run("diff", model, "--runs", 2, *given) for given in wanted)
+    assert passed.exit_code == neither.exit_code == 0 and failed.exit_code == 1
+    last = passed.stdout.splitlines()[-1]
+    assert last.startswith("Passed: no element of an output is off by more than 0.001 (largest error ")
+    assert failed.stdout.splitlines()[-1].startswith("Failed: off by more than 0: t1 (largest error ")
+    assert "Passed" not in neither.stdout and "Failed" not in neither.stdout
+
+
+@desktop
+def test_commands_do_not_speak_of_the_library_s_choice(
+    context: fb.GlContext, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Their interpreters on the CPU are meant to be there."""
+    (tmp_path / "a.tflite").write_bytes(chain("EXP"))
+    say_once.cache_clear()
+    tensor_errors(tmp_path / "a.tflite", fb.GpuDelegateOptions(backend="opengl"), 0)
+    network = Network(tmp_path / "a.tflite", fb.GpuDelegateOptions(backend="opengl"), fb.GlTimer())
+    network.mode = "cpu"
+    network._without_bindings().invoke()
+    assert "runs on the CPU, as in LiteRT" not in caplog.text
 
 
 @desktop
@@ -286,5 +318,5 @@ def test_diff_sees_an_engine_that_is_wrong(
 
     monkeypatch.setattr(fb.Interpreter, "get_tensor", wrong)
     done = run("diff", model_path(MODEL), "--runs", 2, "--tolerance", 1e9)
-    assert done.exit_code == 1 and "Off by more than" in done.stdout
+    assert done.exit_code == 1 and "Failed: off by more than" in done.stdout
     assert "Num evaluation runs: 2" in done.stdout and "OutputDiff[1]: avg_error=nan" in done.stdout

@@ -37,7 +37,7 @@ def tensor_errors(path: Path, options: fb.GpuDelegateOptions, seed: int) -> list
     in the model.
     """
     delegate = fb.GpuDelegate(options)
-    on_cpu = fb.Interpreter(path, num_threads=1, experimental_preserve_all_tensors=True)
+    on_cpu = fb.Interpreter(path, num_threads=1, experimental_preserve_all_tensors=True, delegate="cpu")
     on_gpu = fb.Interpreter(path, num_threads=1, experimental_preserve_all_tensors=True)
     try:
         on_gpu.modify_graph_with_delegate(delegate)
