@@ -104,6 +104,7 @@ def diff(
     ]
     if as_json:
         content = {"model": path.stem, "device": device, "runs": runs, "seed": seed, "tolerance": tolerance}
+        content["passed"] = None if tolerance is None else not exceeded
         figures = {"reference_us": dataclasses.asdict(reference), "test_us": dataclasses.asdict(test)}
         errors = {"outputs": [*map(dataclasses.asdict, differences)], "pictures": [*map(dataclasses.asdict, pictures)]}
         print_json({**content, **figures, **errors})
@@ -112,10 +113,17 @@ def diff(
         if pictures:
             rows = [[p.picture, *(f"{error:.3g}" for error in p.max_errors)] for p in pictures]
             print_figures("Largest errors for pictures", ("picture",), tuple(d.name for d in differences), rows)
+        if tolerance is not None:
+            print_line(_verdict(tolerance, exceeded, float(np.max(largest))))
     if exceeded:
-        if not as_json:
-            print_line(f"Off by more than {tolerance}: {', '.join(exceeded)}")
         raise typer.Exit(1)
+
+
+def _verdict(tolerance: float, exceeded: list[str], largest: float) -> str:
+    """The sentence on whether all outputs are within the tolerance. NaN, or an infinity on one side, is not."""
+    if exceeded:
+        return f"Failed: off by more than {tolerance:g}: {', '.join(exceeded)} (largest error {largest:.3g})."
+    return f"Passed: no element of an output is off by more than {tolerance:g} (largest error {largest:.3g})."
 
 
 def _plot(file: Path, path: Path, device: str, outputs: list[OutputDifference], tensors: list[TensorError]) -> None:
