@@ -205,9 +205,32 @@ def test_inspect_shows_the_split(inspected: Callable[..., Any]) -> None:
         ["0", "2", "0", "2", "1"],
         ["1", "1", "3", "4", "1"],
     ]
-    assert "tiny.tflite: operators on the GPU: 3, in 2 partitions; on the CPU: 1." in done.stdout
+    assert done.stdout.startswith("tiny.tflite: 3 of 4 operators run on the GPU, in 2 partitions; 1 on the CPU.\n")
     assert "\x1b" not in done.stdout, "colours are for terminals"
     assert "not supported by GPU delegate" not in done.stderr, "the table says it already"
+
+
+def test_inspect_of_a_large_model_shows_the_answer_and_the_reasons(inspected: Callable[..., Any]) -> None:
+    content = chain(*["EXP", "TANH"] * 10, CPU_ONLY, "NEG", CPU_ONLY)
+    done = inspected(content)
+    assert done.stdout.startswith("tiny.tflite: 21 of 23 operators run on the GPU, in 2 partitions; 2 on the CPU.\n")
+    assert rows(done.stdout, "Operators on the CPU") == [[CPU_ONLY, "2", "20, 22", "the operator is not supported"]]
+    assert "TANH" not in done.stdout and "--all shows the rows of all 23 operators." in done.stdout
+    every = inspected(content, "--all")
+    assert len(rows(every.stdout, "Operators")) == 23 and "--all" not in every.stdout
+
+
+@pytest.mark.parametrize(
+    ("operators", "answer"),
+    [
+        (("EXP",), "its operator runs on the GPU, in 1 partition."),
+        (("EXP", "TANH"), "all 2 operators run on the GPU, in 1 partition."),
+        (("EXP", CPU_ONLY), "1 of 2 operators runs on the GPU, in 1 partition; 1 on the CPU."),
+        ((CPU_ONLY,), "none of 1 operator runs on the GPU. Run the model without a delegate."),
+    ],
+)
+def test_inspect_says_the_answer_first(operators: tuple[str, ...], answer: str, inspected: Callable[..., Any]) -> None:
+    assert inspected(chain(*operators)).stdout.startswith(f"tiny.tflite: {answer}\n")
 
 
 def test_inspect_tells_subgraphs_apart(inspected: Callable[..., Any]) -> None:

@@ -17,7 +17,8 @@ import framebind as fb
 
 from ...video.apis import BY_NAME, AnyBackend
 from ...video.models import find_model
-from ..common.advice import Facts, advise, facts_of
+from ..common.advice import Facts, advise, facts_of, listed
+from ..common.console import counted
 from ..common.flags import AUTO, DelegateFlags, with_flags
 from ..common.output import AsJson, add_row, make_table, print_json, print_line, print_table
 from ..plots.files import chart_option, save
@@ -36,6 +37,10 @@ Backend = Annotated[
     ),
 ]
 
+All = Annotated[bool, typer.Option("--all", help="Show a row for each operator, of a large model too.")]
+FEW = 20
+"""Operators whose rows fit on a screen. Of a larger model those on the CPU are shown."""
+
 
 @with_flags
 def inspect(
@@ -43,11 +48,12 @@ def inspect(
     backend: Backend = "null",
     precision: Precision = "f32",
     graph: GraphFile = None,
+    every: All = False,
     as_json: AsJson = False,
     *,
     flags: DelegateFlags,
 ) -> None:
-    """Show a model's inputs and outputs, which operators run on the GPU, why the others do not, and what costs most.
+    """Show how much of a model runs on the GPU, what costs most and what to change, and why operators do not run there.
 
     Example: python -m framebind inspect style_transfer
     """
@@ -62,7 +68,7 @@ def inspect(
     if as_json:
         print_json(content)
     else:
-        _print(content)
+        _print(content, every=every)
     if failure is not None:
         raise fb.ModelError(f"the model does not run: {failure}") from failure
 
@@ -131,28 +137,44 @@ def _tensor(detail: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _print(content: dict[str, Any]) -> None:
-    operators, partitions = content["operators"], content["partitions"]
-    print_table(_tensor_table(content))
-    print_table(_operator_table(operators))
-    if partitions:
-        print_table(_partition_table(partitions))
-    on_gpu = sum(operator["runs_on"] == "gpu" for operator in operators)
-    parts = f"{len(partitions)} partition{'' if len(partitions) == 1 else 's'}"
-    on_cpu = len(operators) - on_gpu
-    if content["advice"]:
-        print_table(_advice_table(content["advice"]))
+def _print(content: dict[str, Any], *, every: bool) -> None:
+    """Print the answer, then the tables: ``every`` operator, or those on the CPU if there are many."""
+    operators = content["operators"]
+    if content["error"] is None:  # else the command ends with an error that says so
+        print_line(_answer(content["model"], operators, content["partitions"]))
     if content["steps"]:
         print_line(_frame_text(content["steps"]))
-    print_line(f"{content['model']}: operators on the GPU: {on_gpu}, in {parts}; on the CPU: {on_cpu}.")
+    if content["advice"]:
+        print_table(_advice_table(content["advice"]))
+    print_table(_tensor_table(content))
+    if content["partitions"]:
+        print_table(_partition_table(content["partitions"]))
+    if every or len(operators) <= FEW:
+        print_table(_operator_table(operators))
+        return
+    if any(operator["runs_on"] == "cpu" for operator in operators):
+        print_table(_reason_table(operators))
+    print_line(f"--all shows the rows of all {len(operators)} operators.")
+
+
+def _answer(model: str, operators: list[dict[str, Any]], partitions: list[dict[str, Any]]) -> str:
+    """The sentence on where the operators run."""
+    count, on_gpu = len(operators), sum(operator["runs_on"] == "gpu" for operator in operators)
+    if not on_gpu:
+        return f"{model}: none of {counted(count, 'operator')} runs on the GPU. Run the model without a delegate."
+    which = f"{on_gpu} of {count}" if on_gpu < count else f"all {count}" if count > 1 else "its"
+    noun, verb = "operator" if count == 1 else "operators", "runs" if on_gpu == 1 else "run"
+    rest = f"; {count - on_gpu} on the CPU" if on_gpu < count else ""
+    return f"{model}: {which} {noun} {verb} on the GPU, in {counted(len(partitions), 'partition')}{rest}."
 
 
 def _frame_text(steps: list[dict[str, Any]]) -> str:
     nbytes, multiply_adds = (sum(step[name] for step in steps) for name in ("nbytes", "multiply_adds"))
     count = f"{multiply_adds / 1e6:,.0f} million" if multiply_adds >= 1e6 else f"{multiply_adds:,}"
     work = f", with {count} multiply-adds in convolutions and matrix products" if multiply_adds else ""
-    several = "step" if len(steps) == 1 else "steps"
-    return f"A frame is {len(steps)} {several} on the GPU, which read and write {decimal(nbytes)} at least{work}."
+    return (
+        f"A frame is {counted(len(steps), 'step')} on the GPU, which read and write {decimal(nbytes)} at least{work}."
+    )
 
 
 def _tensor_table(content: dict[str, Any]) -> Table:
@@ -184,6 +206,18 @@ def _operator_table(operators: list[dict[str, Any]]) -> Table:
         cells = [operator["index"], operator["name"], operator["runs_on"].upper()]
         cells += [operator["partition"], ""] if on_gpu else ["", operator["reason"]]
         add_row(table, *([operator["subgraph"]] if several else []), *cells, style="" if on_gpu else "yellow")
+    return table
+
+
+def _reason_table(operators: list[dict[str, Any]]) -> Table:
+    """The reasons for the CPU, with the operators that have each."""
+    found: dict[tuple[str, str], list[int]] = {}
+    for operator in operators:
+        if operator["runs_on"] == "cpu":
+            found.setdefault((operator["name"], operator["reason"]), []).append(operator["index"])
+    table = make_table("Operators on the CPU", "operator", "count", "", "because")
+    for (name, reason), numbers in found.items():
+        add_row(table, name, len(numbers), listed(numbers), reason, style="yellow")
     return table
 
 

@@ -144,7 +144,10 @@ def _changes(facts: Facts) -> Iterator[Advice]:
     if crossing:
         on_cpu = [operator.index for operator in facts.operators if operator.runs_on == "cpu"]
         nbytes = sum(facts.tensors[tensor].nbytes for tensor in crossing)
-        change = "The reasons are above. Replace these operators, or move them to the model's end: each copy waits."
+        change = (
+            "The table of operators has the reasons. Replace these operators, or move them to the model's end: each "
+            "copy waits."
+        )
         yield Advice("GPU to CPU and back", f"operators {listed(on_cpu)} on the CPU", len(crossing), nbytes, change)
 
 
