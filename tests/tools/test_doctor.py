@@ -121,6 +121,18 @@ def test_one_api_alone_is_usable(tmp_path: Path) -> None:
     assert models["state"] == "missing" and "which is no folder" in models["found"]
 
 
+@pytest.mark.usefixtures("gl_and_cl")
+def test_what_is_optional_is_one_line() -> None:
+    """The states of all rows are in the JSON, and with --all."""
+    done, every = (run(*flags, without=("DISPLAY", "WAYLAND_DISPLAY")) for flags in ((), ("--all",)))
+    assert done.stdout.startswith("Run models ") and "missing" not in done.stdout
+    (absent,) = [line for line in done.stdout.splitlines() if line.startswith("Optional, and not here: ")]
+    assert "display" in absent and "--all says what each of these is for" in done.stdout
+    assert "xvfb-run" in every.stdout and "Optional, and" not in every.stdout
+    found = checks(run("--json", without=("DISPLAY", "WAYLAND_DISPLAY")))
+    assert found["display"][0]["optional"] and not found["packages"][0]["optional"]
+
+
 def cuda_lines() -> list[tuple[str, str]]:
     return [(line.state, line.found) for line in doctor._drivers() if line.check == "CUDA"]
 

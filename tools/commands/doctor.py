@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterator
 from importlib import import_module, metadata
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 import typer
 
@@ -69,12 +69,18 @@ class Finding:
     state: State
     found: str
     advice: str = ""
+    optional: bool = False
+    """Models run without it."""
 
 
-def doctor(as_json: AsJson = False) -> None:
+All = Annotated[bool, typer.Option("--all", help="Show a row for what is optional, too.")]
+
+
+def doctor(every: All = False, as_json: AsJson = False) -> None:
     """Check drivers, devices, sharing, display, cameras, packages and models, and say what to install.
 
-    Exit code 1: no device was found that runs models. Cameras are opened for a moment.
+    Exit code 1: no device was found that runs models. Cameras are opened for a moment. What is optional is named below
+    the table.
 
     Example: python -m framebind doctor
     """
@@ -84,19 +90,42 @@ def doctor(as_json: AsJson = False) -> None:
         *_packages(), *_graphics_cards(), *_drivers(), *_devices(machine), *_sharing(machine), _display(),
         *_cameras(fb.list_cameras()), *_extras(), _models(),
     ]  # fmt: skip
+    if usable:
+        apis = {*LOADERS, *(device.api for device in machine.devices)}
+        findings = [_with_other_api(finding, apis) for finding in findings]
     best = machine.best_options_for_this_device()
     if as_json:
         print_json({"usable": usable, "checks": [dataclasses.asdict(finding) for finding in findings]})
     else:
-        table = make_table("Checks", "", "check", "found", "what to do", lines=True)
-        for finding in findings:
-            cells = (finding.state, finding.check, finding.found, finding.advice)
-            add_row(table, *cells, style=STYLES[finding.state])
-        print_table(table)
         way = f"with {best.backend}" if best.backend else f"on the CPU, with num_threads={best.num_threads}"
         print_line(f"Run models {way}: {best.reason}.")
+        _print(findings, every=every)
     if not usable:
         raise typer.Exit(1)
+
+
+def _print(findings: list[Finding], *, every: bool) -> None:
+    """Print a row for each finding, but one line for the optional ones unless ``every`` one is wanted."""
+    table = make_table("Checks", "", "check", "found", "what to do", lines=True)
+    for finding in findings:
+        if every or not finding.optional:
+            cells = (finding.state, finding.check, finding.found, finding.advice)
+            add_row(table, *cells, style=STYLES[finding.state])
+    print_table(table)
+    optional = [] if every else [finding for finding in findings if finding.optional]
+    for here, text in ((True, "Optional, and here"), (False, "Optional, and not here")):
+        names = dict.fromkeys(finding.check for finding in optional if (finding.state == "ok") is here)
+        if names:
+            print_line(f"{text}: {', '.join(names)}.")
+    if optional:
+        print_line("--all says what each of these is for, and how to install it.")
+
+
+def _with_other_api(finding: Finding, apis: set[str]) -> Finding:
+    """The finding; if it is that an API is missing, it is optional, as another API runs models."""
+    if finding.check in apis and finding.state == "missing":
+        return dataclasses.replace(finding, optional=True)
+    return finding
 
 
 # Software -------------------------------------------------------------------------------------------------------------
@@ -144,7 +173,8 @@ def _extras() -> Iterator[Finding]:
             missing = [package for package in packages if _version(package) is None]
             found = f"without {', '.join(missing)}" if missing else ", ".join(packages)
             advice = f"only for {use}: pip install {' '.join(missing)}" if missing else ""
-            yield Finding(f"extra '{extra}'", "missing" if missing else "ok", found, advice)
+            state: State = "missing" if missing else "ok"
+            yield Finding(f"extra '{extra}'", state, found, advice, optional=True)
 
 
 def _models() -> Finding:
@@ -241,7 +271,7 @@ def _display() -> Finding:
     headless = "without a window: demos with --output FILE, programs with fb.GlContext.headless()"
     if sys.platform == "linux" and not (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
         advice = f"{headless}. A window needs a desktop session, or xvfb-run"
-        return Finding("display", "missing", "neither DISPLAY nor WAYLAND_DISPLAY is set", advice)
+        return Finding("display", "missing", "neither DISPLAY nor WAYLAND_DISPLAY is set", advice, optional=True)
     try:
         with fb.Window(64, 64, visible=False) as window:
             return Finding("display", "ok", f"a window with {window.context}")
@@ -254,7 +284,7 @@ def _cameras(listed: list[fb.Camera]) -> Iterator[Finding]:
     cameras = [camera for camera in listed if _gives_pictures(camera.index)]
     if sys.platform == "linux" and not cameras:
         advice = "plug one in; in a container: --device /dev/video0. Videos, pictures and 'synthetic' do as well"
-        yield Finding("camera", "missing", "there is none", advice)
+        yield Finding("camera", "missing", "there is none", advice, optional=True)
     tried = [(camera.index, camera.name) for camera in cameras] if sys.platform == "linux" else [(0, "the first one")]
     for index, name in tried:
         try:
