@@ -114,12 +114,7 @@ class Log:
 
     def read(self) -> Array:
         """The outputs of the last frames, one per row."""
-        if isinstance(self.buffer, fb.GlBuffer):
-            self.buffer.read_into(self.content)
-        elif isinstance(self.buffer, fb.CudaArray):
-            self.buffer.read(fb.CudaContext.current(), self.content, "endurance")
-        else:
-            self.buffer.read(fb.ClContext.current().queue, self.content, "endurance")
+        self.buffer.read(self.content, reason="endurance")
         return self.content[:, : self.size]
 
 

@@ -72,7 +72,7 @@ def new_cuda_context(device: str = "", *, independent: bool = False) -> fb.CudaC
 GL = Api(
     "opengl", "gl", "EGL",
     "Debian, Ubuntu: apt-get install libegl1 libgl1 libgl1-mesa-dri. Fedora: dnf install mesa-libEGL mesa-dri-drivers",
-    lambda: fb.GlContext, _new_gl_context, lambda values: fb.GlBuffer(values.nbytes, values), fb.GlTexture.from_array,
+    lambda: fb.GlContext, _new_gl_context, fb.GlBuffer.from_array, fb.GlTexture.from_array,
 )  # fmt: skip
 """The API that demos draw with."""
 CL = Api(

@@ -179,8 +179,8 @@ def shapes(details: list[dict[str, Any]]) -> dict[int, tuple[int, ...]]:
 
 def _read(obj: fb.GlTexture | fb.GlBuffer, sampling: Sampling, shape: tuple[int, ...]) -> Array:
     if isinstance(obj, fb.GlBuffer):
-        return obj.read(np.float32, COPYING)[: math.prod(shape)].reshape(shape)
-    texels = obj.read(COPYING)
+        return obj.read(reason=COPYING)[: math.prod(shape)].reshape(shape)
+    texels = obj.read(reason=COPYING)
     picture = resample(texels, shape[1:3], sampling.crop, sampling.rotation)[..., : shape[3]]
     if texels.dtype == np.uint8:
         picture /= np.float32(255)
@@ -189,12 +189,12 @@ def _read(obj: fb.GlTexture | fb.GlBuffer, sampling: Sampling, shape: tuple[int,
 
 def _write(obj: fb.GlTexture | fb.GlBuffer, sampling: Sampling, values: Array) -> None:
     if isinstance(obj, fb.GlBuffer):
-        obj.write(values, COPYING)
+        obj.write(values, reason=COPYING)
         return
     picture = values[0] * np.asarray(sampling.std, np.float32) + np.asarray(sampling.mean, np.float32)
     if obj.format in ("rgba8", "r8"):
         picture = np.rint(np.clip(picture, 0, 1) * 255).astype(np.uint8)
-    obj.write(picture, COPYING)
+    obj.write(picture, reason=COPYING)
 
 
 def resample(texels: Array, size: tuple[int, ...], crop: Crop | None = None, rotation: float = 0.0) -> Array:

@@ -56,15 +56,11 @@ def by_cpu(path: Path, options: dict[str, str]) -> Iterator[Luma]:
             yield host_luma(frame.planes[0])
 
 
-def by_nvdec(path: Path, context: fb.CudaContext) -> Iterator[Luma]:
-    """Luma of each frame by NVDEC. Raises SourceError if it does not decode the video."""
+def by_nvdec(path: Path) -> Iterator[Luma]:
+    """Luma of each frame by NVDEC, in the current CudaContext. Raises SourceError if it does not decode the video."""
     with fb.open_source(path, decoder="nvdec") as source:
         for picture in source.pictures():
-            luma = picture.planes[0]
-            pitch = luma.__cuda_array_interface__["strides"][0]
-            flat = np.zeros(pitch * SIZE[1], np.uint8)
-            luma.read(context, flat[: luma.nbytes], "comparison")
-            yield flat.reshape(-1, pitch)[:, : SIZE[0]].astype(np.int16)
+            yield picture.planes[0].read(reason="comparison").astype(np.int16)
 
 
 def host_luma(plane: Any) -> Luma:
@@ -96,7 +92,7 @@ def main(
                     print(f"{codec}, CPU, {name}: {difference(by_cpu(path, {'idct': name}), usual)}")
             try:
                 with fb.CudaContext() as context:
-                    print(f"{codec}, NVDEC, {context.name}: {difference(by_nvdec(path, context), usual)}")
+                    print(f"{codec}, NVDEC, {context.name}: {difference(by_nvdec(path), usual)}")
             except (fb.DeviceError, fb.SourceError) as error:
                 print(f"{codec}, NVDEC: {error}")
 

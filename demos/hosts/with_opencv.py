@@ -33,7 +33,7 @@ def main(source: str = "0", model: Path = STYLE_MODEL, frames: int = 0, output: 
 
         done = 0
         while is_read and not window.should_close and done != (frames or -1):
-            frame.write(cv2.cvtColor(bgr[:height, :width], cv2.COLOR_BGR2RGBA), "camera frame")
+            frame.write(cv2.cvtColor(bgr[:height, :width], cv2.COLOR_BGR2RGBA), reason="camera frame")
             interpreter.invoke()
             window.show(painted)
             done += 1

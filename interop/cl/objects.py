@@ -6,21 +6,17 @@ import functools
 import logging
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
+import numpy.typing as npt
 import pyopencl as cl
 
-from ..arrays import ArrayLayout, check_unmasked, filled_array
-from ..errors import BindingError
-from ..record.checks import check_texels
+from ..errors import BindingError, DeviceError
+from ..record.base_memory import BaseBuffer, BaseMemory, BasePicture, checked_nbytes
 from ..transfers import transfers
-from ..uncopied import Uncopied
 from .api import is_object, own_errors
 from .context import ClContext
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
 
 log = logging.getLogger("framebind")
 
@@ -49,18 +45,12 @@ class Partner(Protocol):
     def after_run(self, uses: Sequence[Use]) -> None: ...
 
 
-class _ClObject(Uncopied):
+class _ClObject(BaseMemory[ClContext]):
     """Base of buffers and images: a reference to the memory, given up on release or at the end of a ``with`` block.
 
     OpenCL counts references: memory that another library made stays alive while we hold it, and we never free it.
     """
 
-    label: str
-    format: str
-    size: tuple[int, int]
-    nbytes: int
-    offset = 0
-    layout: ArrayLayout | None = None
     partner: Partner | None = None
 
     def _adopt(self, memory: Any, keep: Any) -> None:
@@ -93,14 +83,14 @@ class _ClObject(Uncopied):
         self._memory = self._keep = None
         self.released = True
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.release()
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__}: {self.label}{', released' if self.released else ''}>"
+    def _current_context(self) -> ClContext:
+        context, _ = ClContext.current(), self.memory
+        if not self.belongs_to(context):
+            raise DeviceError(
+                f"{self.label} belongs to another context than {context}, which is current: make its own "
+                "context current"
+            )
+        return context
 
     def belongs_to(self, context: ClContext) -> bool:
         """Whether it was made in the OpenCL context of ``context``."""
@@ -121,7 +111,7 @@ class _ClObject(Uncopied):
             raise BindingError(f"{where}: {self.label} is {made}, and kernels must {needed} it: make it READ_WRITE")
 
 
-class ClBuffer(_ClObject):
+class ClBuffer(_ClObject, BaseBuffer[ClContext]):
     """An OpenCL buffer. ``pyopencl`` buffers and arrays are bound as they are, without this class.
 
     Parameters
@@ -142,12 +132,10 @@ class ClBuffer(_ClObject):
     16
     """
 
-    size = (0, 0)
-    format = ""
-
     def __init__(self, memory: cl.MemoryObjectHolder, nbytes: int, label: str, keep: Any = None) -> None:
         self._adopt(memory, keep)
-        self.nbytes, self.label = nbytes, label
+        self._hold(nbytes)
+        self.label = label
 
     @staticmethod
     def from_int_ptr(pointer: int, nbytes: int | None = None) -> ClBuffer:
@@ -181,57 +169,26 @@ class ClBuffer(_ClObject):
             buffer.handle, buffer.offset = whole.int_ptr, int(memory.get_info(cl.mem_info.OFFSET))
         return buffer
 
-    @staticmethod
-    def from_array(array: np.ndarray) -> ClBuffer:
-        """Make a buffer with the bytes of an array in the current ClContext. The copy is counted.
+    @classmethod
+    def _made(cls, shape: Sequence[int], dtype: npt.DTypeLike, label: str) -> ClBuffer:
+        context, nbytes = ClContext.current(), checked_nbytes(shape, dtype, label)
+        with own_errors(f"making a buffer of {nbytes} bytes in {context}"):
+            memory = cl.Buffer(context.context, _FLAGS.READ_WRITE, nbytes)
+        made = cls(memory, nbytes, label or f"OpenCL buffer {memory.int_ptr:#x} ({nbytes} bytes)")
+        made._hold(nbytes, shape, dtype)
+        return made
 
-        Parameters
-        ----------
-        array : numpy.ndarray
-            Any shape and dtype; C-contiguous.
-
-        Returns
-        -------
-        ClBuffer
-            The buffer, of ``array.nbytes`` bytes.
-
-        Raises
-        ------
-        DeviceError
-            If no ClContext is current, or memory runs out.
-        """
-        context = ClContext.current()
-        with own_errors(f"making a buffer of {array.nbytes} bytes in {context}"):
-            memory = cl.Buffer(context.context, _FLAGS.READ_WRITE, array.nbytes)
-        buffer = ClBuffer(memory, array.nbytes, f"OpenCL buffer {memory.int_ptr:#x} ({array.nbytes} bytes)")
-        buffer.write(context.queue, array, "buffer upload")
-        return buffer
-
-    def check_range(self, offset: int, nbytes: int) -> None:
-        """Raise BindingError if the bytes lie outside."""
-        if offset < 0 or offset + nbytes > self.nbytes:
-            raise BindingError(f"bytes {offset} to {offset + nbytes} lie outside {self.label}, which has {self.nbytes}")
-
-    def write(self, queue: cl.CommandQueue, array: np.ndarray, reason: str, offset: int = 0) -> None:
-        """Copy ``array``'s bytes into the buffer from byte ``offset`` on, after what was enqueued before. Counted."""
-        check_unmasked(array)
-        array = np.ascontiguousarray(array)
-        self.check_range(offset, array.nbytes)
-        if array.nbytes:
-            transfers.count("upload", array.nbytes, reason)
+    def _copy_in(self, context: ClContext, array: np.ndarray, offset: int) -> None:
+        with own_errors(f"writing to {self.label}"):
             # Blocking: the caller may change the array as soon as this returns.
-            cl.enqueue_copy(queue, self.memory, array, dst_offset=offset, is_blocking=True)
+            cl.enqueue_copy(context.queue, self.memory, array, dst_offset=offset, is_blocking=True)
 
-    def read(self, queue: cl.CommandQueue, array: np.ndarray, reason: str, offset: int = 0) -> None:
-        """Fill a C-contiguous ``array`` with the bytes from ``offset`` on, after what was enqueued before. Counted."""
-        array = filled_array(array, self.label)
-        self.check_range(offset, array.nbytes)
-        if array.nbytes:
-            transfers.count("download", array.nbytes, reason)
-            cl.enqueue_copy(queue, array, self.memory, src_offset=offset, is_blocking=True)
+    def _copy_out(self, context: ClContext, array: np.ndarray, offset: int) -> None:
+        with own_errors(f"reading {self.label}"):
+            cl.enqueue_copy(context.queue, array, self.memory, src_offset=offset, is_blocking=True)
 
 
-class ClImage(_ClObject):
+class ClImage(_ClObject, BasePicture[ClContext]):
     """A 2-D OpenCL image: rgba8, rgba16f, rgba32f, r8, r32f or bgra8. Row 0 is the top of the picture.
 
     ``pyopencl`` images are bound as they are, without this class.
@@ -257,8 +214,6 @@ class ClImage(_ClObject):
     ...     image.size, image.format
     ((64, 48), 'rgba8')
     """
-
-    nbytes = 0
 
     def __init__(self, memory: Any, label: str = "", keep: Any = None) -> None:
         given = (memory.format.channel_order, memory.format.channel_data_type)
@@ -293,54 +248,34 @@ class ClImage(_ClObject):
         _check_kind(memory, _KINDS.IMAGE2D)
         return ClImage(memory)
 
-    @staticmethod
-    def from_array(array: np.ndarray) -> ClImage:
-        """Make an image with the content of an array in the current ClContext. The copy is counted.
+    @classmethod
+    def _made(cls, width: int, height: int, format: str, label: str) -> ClImage:
+        return cls(image_memory(ClContext.current(), width, height, format), label)
 
-        Parameters
-        ----------
-        array : numpy.ndarray
-            (height, width, 4) or (height, width, 1) of uint8 or float32, or (height, width, 4) of float16.
+    def _channel_type(self) -> npt.DTypeLike:
+        return IMAGE_FORMATS[self.format][2]
 
-        Returns
-        -------
-        ClImage
-            The image, in the format of the array.
-
-        Raises
-        ------
-        BindingError
-            For another array.
-        DeviceError
-            If no ClContext is current, or memory runs out.
-        """
-        context, channels = ClContext.current(), array.shape[2] if array.ndim == 3 else 0
-        kinds = {"uint8": _TYPE.UNORM_INT8, "float16": _TYPE.HALF_FLOAT, "float32": _TYPE.FLOAT}
-        if channels not in (1, 4) or array.dtype.name not in kinds:
-            raise BindingError(
-                f"an array of shape {array.shape} and type {array.dtype} makes no image: it takes HxWx4 or HxWx1 of "
-                "uint8, float16 or float32"
-            )
-        kind = cl.ImageFormat(_ORDER.RGBA if channels == 4 else _ORDER.R, kinds[array.dtype.name])
-        with own_errors(f"making an image of {array.shape} in {context}"):
-            memory = cl.create_image(context.context, _FLAGS.READ_WRITE, kind, array.shape[1::-1])
-        image = ClImage(memory)
-        image.write(context.queue, array, "image upload")
-        return image
-
-    def write(self, queue: cl.CommandQueue, array: np.ndarray, reason: str) -> None:
-        """Replace the whole content by ``array`` (height, width, channels), after what was enqueued before. Counted."""
-        check_unmasked(array)
-        texels = np.ascontiguousarray(array)
-        check_texels(self, texels, IMAGE_FORMATS[self.format][2])
+    def _copy_in(self, context: ClContext, texels: np.ndarray, reason: str) -> None:
         transfers.count("upload", texels.nbytes, reason)
-        cl.enqueue_copy(queue, self.memory, texels, origin=(0, 0), region=self.size, is_blocking=True)
+        with own_errors(f"writing to {self.label}"):
+            cl.enqueue_copy(context.queue, self.memory, texels, origin=(0, 0), region=self.size, is_blocking=True)
 
-    def read(self, queue: cl.CommandQueue, array: np.ndarray, reason: str) -> None:
-        """Fill ``array`` (height, width, channels) with the content, after what was enqueued before. Counted."""
-        check_texels(self, array, IMAGE_FORMATS[self.format][2])
-        transfers.count("download", array.nbytes, reason)
-        cl.enqueue_copy(queue, array, self.memory, origin=(0, 0), region=self.size, is_blocking=True)
+    def _copy_out(self, context: ClContext, texels: np.ndarray, reason: str) -> None:
+        transfers.count("download", texels.nbytes, reason)
+        with own_errors(f"reading {self.label}"):
+            cl.enqueue_copy(context.queue, texels, self.memory, origin=(0, 0), region=self.size, is_blocking=True)
+
+
+def image_memory(context: ClContext, width: int, height: int, format: str) -> cl.Image:
+    """The memory of a new image. Raises BindingError for an unknown format or an impossible size, else DeviceError."""
+    if format not in IMAGE_FORMATS:
+        raise BindingError(f"there is no texture format '{format}': take one of {', '.join(IMAGE_FORMATS)}")
+    order, kind, _ = IMAGE_FORMATS[format]
+    try:
+        return cl.create_image(context.context, _FLAGS.READ_WRITE, cl.ImageFormat(order, kind), (width, height))
+    except cl.Error as error:
+        size = f"{width} x {height} texels"
+        raise BindingError(f"{context} makes no image of {size}, {format}: {error}") from error
 
 
 @dataclass(frozen=True)

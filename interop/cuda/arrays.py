@@ -6,19 +6,20 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from ...kernels.tensor import strides_of
 from .. import dlpack
-from ..arrays import ArrayLayout, array_layout, check_unmasked, filled_array
+from ..arrays import array_layout
 from ..dlpack import LEGACY_STREAM
 from ..errors import BindingError
-from ..transfers import transfers
+from ..record.base_memory import BaseBuffer, checked_nbytes
 from .api import check, driver
 from .context import CudaContext, contexts_on
 from .objects import Allocation, CudaObject, download, upload
 
 
-class CudaArray(CudaObject):
+class CudaArray(CudaObject, BaseBuffer[CudaContext]):
     """An array of numbers in a GPU's memory.
 
     Arrays of PyTorch, CuPy and others are bound as they are, without this class; and they take this one in place:
@@ -58,9 +59,6 @@ class CudaArray(CudaObject):
     ...         frame = fb.CudaArray.from_array(np.zeros((1, 4, 4, 3), np.float32))
     """
 
-    format = ""
-    size = (0, 0)
-
     def __init__(
         self,
         pointer: int,
@@ -73,43 +71,17 @@ class CudaArray(CudaObject):
         keep: Any = None,
         read_only: bool = False,
     ) -> None:
-        self.shape, self.dtype = tuple(shape), np.dtype(dtype)
-        self.label = label or f"CUDA array {pointer:#x} of {self.shape} {self.dtype}"
-        layout = array_layout(self.label, pointer, self.shape, self.dtype, strides, read_only=read_only)
-        self.nbytes, self._strides, self.read_only = layout.nbytes, layout.strides, read_only
-        self.layout: ArrayLayout | None = layout
+        shape, dtype = tuple(shape), np.dtype(dtype)
+        self.label = label or f"CUDA array {pointer:#x} of {shape} {dtype}"
+        layout = array_layout(self.label, pointer, shape, dtype, strides, read_only=read_only)
+        self._hold(layout.nbytes, shape, dtype)
+        self._strides, self.read_only = layout.strides, read_only
+        self.layout = layout
         self._adopt(pointer, device, keep, self.nbytes)
 
-    @staticmethod
-    def from_array(array: np.ndarray) -> CudaArray:
-        """Make an array with the content of a NumPy array in the current CudaContext. The copy is counted.
-
-        Parameters
-        ----------
-        array : numpy.ndarray
-            Any shape and dtype.
-
-        Returns
-        -------
-        CudaArray
-            The array; its memory is freed when it is released, or with it.
-
-        Raises
-        ------
-        DeviceError
-            If no CudaContext is current, or memory runs out.
-        """
-        context = CudaContext.current()
-        made = CudaArray.empty(context, array.shape, array.dtype)
-        made.write(context, array, "buffer upload")
-        return made
-
-    @staticmethod
-    def empty(context: CudaContext, shape: Sequence[int], dtype: Any, label: str = "") -> CudaArray:
-        """An array of undefined content in the GPU of ``context``. Raises DeviceError if memory runs out."""
-        nbytes = int(np.prod(tuple(shape), dtype=np.int64)) * np.dtype(dtype).itemsize
-        memory = Allocation(context, nbytes, label or f"a CUDA array of {tuple(shape)}")
-        return CudaArray(memory.pointer, shape, dtype, device=context.device, label=label, keep=memory)
+    @classmethod
+    def _made(cls, shape: Sequence[int], dtype: npt.DTypeLike, label: str) -> CudaArray:
+        return new_array(CudaContext.current(), shape, dtype, label)
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
@@ -209,23 +181,22 @@ class CudaArray(CudaObject):
             check(status, f"copying {self.label}")
         return CudaArray(memory.pointer, self.shape, self.dtype, device=self.device, strides=self._steps, keep=memory)
 
-    def write(self, context: CudaContext, array: np.ndarray, reason: str, offset: int = 0) -> None:
-        """Copy ``array``'s bytes to byte ``offset``, after what was submitted before. Counted; it waits."""
-        check_unmasked(array)
-        array = np.ascontiguousarray(array)
-        self._check_range(offset, array.nbytes)
-        if array.nbytes:
-            transfers.count("upload", array.nbytes, reason)
-            upload(context, self.pointer + offset, array)
+    def _values(self, context: CudaContext, reason: str, offset: int) -> np.ndarray[Any, Any]:
+        steps = self._steps
+        if steps is None:
+            return super()._values(context, reason, offset)
+        memory = np.empty(self.nbytes, np.uint8)
+        self.download(context, memory, reason, offset)
+        return np.ndarray(self.shape, self.dtype, memory, strides=steps).copy()
 
-    def read(self, context: CudaContext, array: np.ndarray, reason: str, offset: int = 0) -> None:
-        """Fill a C-contiguous ``array`` with the bytes from ``offset`` on, after what was submitted before. Counted."""
-        array = filled_array(array, self.label)
-        self._check_range(offset, array.nbytes)
-        if array.nbytes:
-            transfers.count("download", array.nbytes, reason)
-            download(context, self.pointer + offset, array)
+    def _copy_in(self, context: CudaContext, array: np.ndarray, offset: int) -> None:
+        upload(context, self.pointer + offset, array)
 
-    def _check_range(self, offset: int, nbytes: int) -> None:
-        if offset < 0 or offset + nbytes > self.nbytes:
-            raise BindingError(f"bytes {offset} to {offset + nbytes} lie outside {self.label}, which has {self.nbytes}")
+    def _copy_out(self, context: CudaContext, array: np.ndarray, offset: int) -> None:
+        download(context, self.pointer + offset, array)
+
+
+def new_array(context: CudaContext, shape: Sequence[int], dtype: npt.DTypeLike, label: str = "") -> CudaArray:
+    """An array of undefined content in the GPU of a context, current or not. Raises DeviceError if memory runs out."""
+    memory = Allocation(context, checked_nbytes(shape, dtype, label), label or f"a CUDA array of {tuple(shape)}")
+    return CudaArray(memory.pointer, shape, dtype, device=context.device, label=label, keep=memory)

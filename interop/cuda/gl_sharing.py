@@ -23,9 +23,9 @@ from ..gl.khronos import GL
 from ..gl.texture import GlTexture
 from ..gl.user_objects import as_gl_object
 from .api import ask, check, driver
-from .arrays import CudaArray
+from .arrays import CudaArray, new_array
 from .context import CudaContext
-from .objects import IMAGE_FORMATS, CudaImage, texel_bytes
+from .objects import IMAGE_FORMATS, CudaImage, new_image, texel_bytes
 
 log = logging.getLogger("framebind")
 
@@ -97,7 +97,7 @@ class GlPicture(_Shared, CudaImage):
                 f"{native.label} is {native.format}, and CUDA shares textures that are {', '.join(IMAGE_FORMATS)}: use "
                 "the backend 'opengl'"
             )
-        beside = CudaImage.empty(context, *native.size, native.format, f"CUDA memory beside {native.label}")
+        beside = new_image(context, *native.size, native.format, f"CUDA memory beside {native.label}")
         arguments = beside.pointer, *native.size, native.format
         super().__init__(*arguments, pitch=beside.pitch, device=context.device, label=native.label, keep=beside._keep)
         self._share(context, native)
@@ -130,7 +130,7 @@ class GlArray(_Shared, CudaArray):
     """A GL buffer."""
 
     def __init__(self, context: CudaContext, native: GlBuffer) -> None:
-        beside = CudaArray.empty(context, (native.nbytes,), np.uint8, f"CUDA memory beside {native.label}")
+        beside = new_array(context, (native.nbytes,), np.uint8, f"CUDA memory beside {native.label}")
         arguments = beside.pointer, (native.nbytes,), np.uint8
         super().__init__(*arguments, device=context.device, label=native.label, keep=beside._keep)
         self.layout = None  # bytes, as those of any buffer

@@ -6,21 +6,18 @@ import ctypes
 import functools
 from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from ...kernels.views import TEXTURE_CHANNELS
-from ..arrays import SLICE_ALIGNMENT, ArrayLayout, check_unmasked
-from ..errors import BindingError
-from ..record.checks import check_texels
+from ..arrays import SLICE_ALIGNMENT
+from ..errors import BindingError, DeviceError
+from ..record.base_memory import BaseMemory, BasePicture
 from ..transfers import transfers
-from ..uncopied import Uncopied
 from .api import ask, check, driver
 from .context import CudaContext
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
 
 IMAGE_FORMATS: dict[str, Any] = {
     "rgba8": np.uint8, "rgba16f": np.float16, "rgba32f": np.float32, "r8": np.uint8, "r32f": np.float32,
@@ -33,17 +30,12 @@ _PITCH = 64
 """The pitch of our own pictures is a multiple of so many bytes."""
 
 
-class CudaObject(Uncopied):
+class CudaObject(BaseMemory[CudaContext]):
     """Base of arrays and pictures: a range of a GPU's memory, owned or borrowed, given up on release."""
 
-    label: str
-    nbytes: int
-    format: str
-    size: tuple[int, int]
     pitch = 0
     """Bytes from a row of a picture to the next."""
     read_only = False
-    layout: ArrayLayout | None = None
 
     def _adopt(self, pointer: int, device: int, keep: Any, nbytes: int) -> None:
         self._pointer, self.device, self._keep = pointer, device, keep
@@ -83,14 +75,14 @@ class CudaObject(Uncopied):
         """Free it after the work that uses it, or let go of it if it is borrowed. May be called more than once."""
         self.released, self._pointer, self._keep = True, 0, None
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.release()
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__}: {self.label}{', released' if self.released else ''}>"
+    def _current_context(self) -> CudaContext:
+        context, _ = CudaContext.current(), self.pointer
+        if not self.belongs_to(context):
+            raise DeviceError(
+                f"{self.label} is on CUDA device {self.device}, and {context}, which is current, on "
+                f"{context.device}: make a context of its own GPU current"
+            )
+        return context
 
     def belongs_to(self, context: CudaContext) -> bool:
         """Whether it lies in the memory of the GPU of ``context``."""
@@ -110,7 +102,7 @@ class CudaObject(Uncopied):
             raise BindingError(f"{where}: {self.label} is read-only, and kernels must write it: bind a copy")
 
 
-class CudaImage(CudaObject):
+class CudaImage(CudaObject, BasePicture[CudaContext]):
     """A picture in a GPU's memory: rows of texels, rgba8, rgba16f, rgba32f, r8, r32f or bgra8. Row 0 is the top.
 
     Parameters
@@ -145,8 +137,6 @@ class CudaImage(CudaObject):
     ...         frame = fb.CudaImage.from_array(np.zeros((48, 64, 4), np.uint8))
     """
 
-    nbytes = 0
-
     def __init__(
         self,
         pointer: int,
@@ -169,64 +159,36 @@ class CudaImage(CudaObject):
         self.label = label or f"CUDA picture {pointer:#x} ({width}x{height} {format})"
         self._adopt(pointer, device, keep, pitch * (height - 1) + width * texel)
 
-    @staticmethod
-    def from_array(array: np.ndarray) -> CudaImage:
-        """Make a picture with the content of an array in the current CudaContext. The copy is counted.
+    @classmethod
+    def _made(cls, width: int, height: int, format: str, label: str) -> CudaImage:
+        return new_image(CudaContext.current(), width, height, format, label)
 
-        Parameters
-        ----------
-        array : numpy.ndarray
-            (height, width, 4) or (height, width, 1) of uint8 or float32, or (height, width, 4) of float16.
+    def _channel_type(self) -> npt.DTypeLike:
+        return IMAGE_FORMATS[self.format]
 
-        Returns
-        -------
-        CudaImage
-            The picture, in the format of the array.
-
-        Raises
-        ------
-        BindingError
-            For another array.
-        DeviceError
-            If no CudaContext is current, or memory runs out.
-        """
-        context, channels = CudaContext.current(), array.shape[2] if array.ndim == 3 else 0
-        fitting = [f for f, kind in IMAGE_FORMATS.items() if array.dtype == kind and TEXTURE_CHANNELS[f] == channels]
-        if not fitting:
-            raise BindingError(
-                f"an array of shape {array.shape} and type {array.dtype} makes no picture: it takes HxWx4 or HxWx1 of "
-                "uint8 or float32, or HxWx4 of float16"
-            )
-        image = CudaImage.empty(context, array.shape[1], array.shape[0], fitting[0])
-        image.write(context, array, "image upload")
-        return image
-
-    @staticmethod
-    def empty(context: CudaContext, width: int, height: int, format: str, label: str = "") -> CudaImage:
-        """A picture of undefined content in the GPU of ``context``. Raises DeviceError if memory runs out."""
-        pitch = -(-width * texel_bytes(format) // _PITCH) * _PITCH
-        memory = Allocation(context, pitch * height, label or f"a CUDA picture of {width}x{height}")
-        return CudaImage(
-            memory.pointer, width, height, format, pitch=pitch, device=context.device, label=label, keep=memory
-        )
-
-    def write(self, context: CudaContext, array: np.ndarray, reason: str) -> None:
-        """Replace the whole content by ``array`` (height, width, channels). Counted as rows of ``pitch``; it waits."""
-        check_unmasked(array)
-        texels = np.ascontiguousarray(array)
-        check_texels(self, texels, IMAGE_FORMATS[self.format])
+    def _copy_in(self, context: CudaContext, texels: np.ndarray, reason: str) -> None:
+        """Copy rows of ``pitch`` bytes, which are counted."""
         rows = np.zeros((self.size[1], self.pitch), np.uint8)
         rows[:, : texels[0].nbytes] = texels.reshape(self.size[1], -1).view(np.uint8)
         transfers.count("upload", rows.nbytes, reason)
         upload(context, self.pointer, rows)
 
-    def read(self, context: CudaContext, array: np.ndarray, reason: str) -> None:
-        """Fill ``array`` (height, width, channels) with the content. Counted; it waits."""
-        check_texels(self, array, IMAGE_FORMATS[self.format])
+    def _copy_out(self, context: CudaContext, texels: np.ndarray, reason: str) -> None:
         rows = np.empty((self.size[1], self.pitch), np.uint8)
         transfers.count("download", rows.nbytes, reason)
         download(context, self.pointer, rows)
-        array[...] = np.ascontiguousarray(rows[:, : array[0].nbytes]).view(array.dtype).reshape(array.shape)
+        texels[...] = np.ascontiguousarray(rows[:, : texels[0].nbytes]).view(texels.dtype).reshape(texels.shape)
+
+
+def new_image(context: CudaContext, width: int, height: int, format: str, label: str = "") -> CudaImage:
+    """A picture of undefined content in the GPU of a context, current or not. Raises DeviceError if memory runs out."""
+    if width <= 0 or height <= 0:
+        raise BindingError(f"a texture of {width} x {height} texels is impossible: each side is at least 1")
+    pitch = -(-width * texel_bytes(format) // _PITCH) * _PITCH
+    memory = Allocation(context, pitch * height, label or f"a CUDA picture of {width}x{height}")
+    return CudaImage(
+        memory.pointer, width, height, format, pitch=pitch, device=context.device, label=label, keep=memory
+    )
 
 
 # Memory ---------------------------------------------------------------------------------------------------------------

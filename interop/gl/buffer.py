@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import ctypes
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
+import numpy.typing as npt
 
-from ..arrays import check_unmasked, filled_array
+from ..deprecated import warn_deprecated
 from ..errors import BindingError
-from ..transfers import transfers
+from ..record.base_memory import BaseBuffer, checked_nbytes
 from . import query as gl_query
 from .context import GlContext
 from .gl_object import COPY_BARRIERS, GlObject
@@ -19,7 +20,7 @@ from .query import checked
 from .state import copied_buffers, kept
 
 
-class GlBuffer(GlObject):
+class GlBuffer(GlObject, BaseBuffer[GlContext]):
     """A GL buffer that kernels read and write (a shader storage buffer).
 
     The constructor makes one in the current context; ``from_id`` wraps a buffer that somebody else made. It is deleted
@@ -61,9 +62,6 @@ class GlBuffer(GlObject):
     array([1., 2., 0., 0.], dtype=float32)
     """
 
-    size = (0, 0)
-    format = ""
-
     def __init__(self, nbytes: int, data: np.ndarray | None = None, *, label: str = "") -> None:
         context = GlContext.current()
         if nbytes <= 0:
@@ -71,7 +69,8 @@ class GlBuffer(GlObject):
         id = context.objects.generate("buffer")
         self._adopt(context, "buffer", id, label or f"GL buffer {id} ({nbytes} bytes)")
         self._own("buffer", id)
-        self.nbytes = self._whole = nbytes
+        self._hold(nbytes)
+        self._whole = nbytes
         with kept(context, copied_buffers), checked(context, f"making {self.label} of {nbytes} bytes"):
             context.gl.glBindBuffer(GL.COPY_WRITE_BUFFER, id)
             # Whole words, because shaders address nothing smaller.
@@ -83,6 +82,13 @@ class GlBuffer(GlObject):
 
     def _content(self) -> str:
         return f"{self.nbytes} bytes" if self.is_whole else f"{self.nbytes} bytes from byte {self.offset}"
+
+    @classmethod
+    def _made(cls, shape: Sequence[int], dtype: npt.DTypeLike, label: str) -> GlBuffer:
+        nbytes = checked_nbytes(shape, dtype, label)
+        made = cls(nbytes, label=label)
+        made._hold(nbytes, shape, dtype)
+        return made
 
     @staticmethod
     def from_id(id: int, offset: int = 0, nbytes: int | None = None) -> GlBuffer:
@@ -120,7 +126,8 @@ class GlBuffer(GlObject):
             label = f"bytes {offset} to {offset + nbytes} of {label}"
         buffer = GlBuffer.__new__(GlBuffer)
         buffer._adopt(context, "buffer", id, label)
-        buffer.nbytes, buffer.offset, buffer._whole = nbytes, offset, whole
+        buffer._hold(nbytes)
+        buffer.offset, buffer._whole = offset, whole
         return buffer
 
     @property
@@ -154,32 +161,16 @@ class GlBuffer(GlObject):
         gl_query.buffer(self.context, self.id)
         raise BindingError(f"{self.label} has another size by now: wrap it anew with GlBuffer.from_id")
 
-    def write(self, array: np.ndarray, reason: str = "buffer upload", offset: int = 0) -> None:
-        """Copy the bytes of an array into the buffer.
-
-        Parameters
-        ----------
-        array : numpy.ndarray
-            Values of any shape and dtype, copied in C order.
-        reason : str
-            The phrase under which ``transfers`` counts the copy.
-        offset : int
-            First byte of the buffer to write.
-        """
+    def _current_context(self) -> GlContext:
         self.check()
-        check_unmasked(array)
-        array = np.ascontiguousarray(array)
-        self._check_range(offset, array.nbytes)
-        transfers.count("upload", array.nbytes, reason)
-        if array.nbytes:
-            self._upload(array, offset)
+        return self.context
 
-    def _upload(self, array: np.ndarray, offset: int) -> None:
+    def _copy_in(self, context: GlContext, array: np.ndarray, offset: int) -> None:
         """Write through fresh staging memory and a copy on the GPU, which stays behind the work submitted before it.
 
         NVIDIA 580 lets a glBufferSubData of more than 64 KiB overtake an earlier glClearBufferData.
         """
-        context, gl = self.context, self.context.gl
+        gl = context.gl
         staging = context.objects.once("buffer", "upload staging", lambda: context.objects.generate("buffer"))
         with kept(context, copied_buffers):
             gl.glBindBuffer(GL.COPY_READ_BUFFER, staging)
@@ -191,57 +182,18 @@ class GlBuffer(GlObject):
             gl.glBindBuffer(GL.COPY_READ_BUFFER, 0)
             gl.glBindBuffer(GL.COPY_WRITE_BUFFER, 0)
 
-    def read(self, dtype: Any = np.float32, reason: str = "buffer readback") -> np.ndarray:
-        """Copy the whole content to the host. Waits for the GPU.
-
-        Parameters
-        ----------
-        dtype : numpy dtype
-            Type of the values.
-        reason : str
-            The phrase under which ``transfers`` counts the copy.
-
-        Returns
-        -------
-        numpy.ndarray
-            One-dimensional; bytes after the last whole value are left out.
-        """
-        array = np.empty(self.nbytes // np.dtype(dtype).itemsize, dtype)
-        self.read_into(array, reason)
-        return array
-
     def read_into(self, array: np.ndarray, reason: str = "buffer readback", offset: int = 0) -> None:
-        """Fill an array with bytes of the buffer. Waits for the GPU.
+        """Fill an array with bytes of the buffer. Deprecated since 0.2.0: use ``read(array)``."""
+        warn_deprecated("GlBuffer.read_into(array, reason, offset)", "read(out, offset=..., reason=...)")
+        self.read(array, offset=offset, reason=reason)
 
-        Parameters
-        ----------
-        array : numpy.ndarray
-            Writable and C-contiguous.
-        reason : str
-            The phrase under which ``transfers`` counts the copy.
-        offset : int
-            First byte of the buffer to read.
-
-        Raises
-        ------
-        BindingError
-            If the array cannot be filled, or the bytes lie outside the buffer.
-        """
-        self.check()
-        array = filled_array(array, self.label)
-        self._check_range(offset, array.nbytes)
-        if not array.nbytes:
-            return
-        transfers.count("download", array.nbytes, reason)
-        self._download(array, offset)
-
-    def _download(self, array: np.ndarray, offset: int) -> None:
+    def _copy_out(self, context: GlContext, array: np.ndarray, offset: int) -> None:
         """Read through staging memory, to which the GPU copies.
 
         NVIDIA 580 seems to move a buffer that is mapped itself to host memory: frames of deeplabv3 then took 2.6 ms in
         place of 0.41.
         """
-        context, gl = self.context, self.context.gl
+        gl = context.gl
         staging = context.objects.once("buffer", "download staging", lambda: context.objects.generate("buffer"))
         with kept(context, copied_buffers):
             gl.glBindBuffer(GL.COPY_READ_BUFFER, self.id)
@@ -267,10 +219,6 @@ class GlBuffer(GlObject):
             gl_query.raise_if_lost(context, errors or gl.clear_errors())
             raise BindingError(f"{self.label} cannot be read (GL errors {[*map(hex, errors)]}): is it mapped already?")
         gl_query.raise_if_reset(context)
-
-    def _check_range(self, offset: int, nbytes: int) -> None:
-        if offset < 0 or offset + nbytes > self.nbytes:
-            raise BindingError(f"bytes {offset} to {offset + nbytes} lie outside {self.label}, which has {self.nbytes}")
 
 
 def _check_part(context: GlContext, label: str, whole: int, offset: int, nbytes: int) -> None:

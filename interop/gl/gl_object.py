@@ -5,23 +5,19 @@ from __future__ import annotations
 import functools
 import weakref
 from collections.abc import Callable, Hashable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ..arrays import ArrayLayout
 from ..errors import BindingError
-from ..uncopied import Uncopied
+from ..record.base_memory import BaseMemory
 from .context import GlContext
 from .khronos import GL
 from .owned_objects import Kind
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
 
 COPY_BARRIERS = GL.BUFFER_UPDATE_BARRIER_BIT | GL.FRAMEBUFFER_BARRIER_BIT | GL.CLIENT_MAPPED_BUFFER_BARRIER_BIT
 """For glMemoryBarrier, before an object's content is copied that kernels may have written."""
 
 
-class GlObject(Uncopied):
+class GlObject(BaseMemory[GlContext]):
     """A GL object that we made, or one of another library that we use. A ``with`` block releases it at its end.
 
     Attributes
@@ -35,12 +31,6 @@ class GlObject(Uncopied):
     handle : Hashable
         Its identity: two live objects with equal handles are the same memory (see interop/device.py: Resource).
     """
-
-    format: str
-    size: tuple[int, int]
-    nbytes: int
-    offset = 0
-    layout: ArrayLayout | None = None
 
     def _adopt(self, context: GlContext, kind: Kind, id: int, label: str) -> None:
         self.context, self.id, self.label = context, id, label
@@ -79,12 +69,6 @@ class GlObject(Uncopied):
         self._let_go = True
         for finalizer in self._finalizers:
             finalizer()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.release()
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.id}: {self._content()}{', released' if self.released else ''}>"

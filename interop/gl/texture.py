@@ -6,9 +6,10 @@ import ctypes
 import weakref
 
 import numpy as np
+import numpy.typing as npt
 
-from ..arrays import check_unmasked
 from ..errors import BindingError, DeviceError
+from ..record.base_memory import BasePicture
 from ..transfers import transfers
 from . import query as gl_query
 from .context import GlContext
@@ -26,7 +27,7 @@ _PACK_PLAIN = (
 )  # fmt: skip
 
 
-class GlTexture(GlObject):
+class GlTexture(GlObject, BasePicture[GlContext]):
     """A 2-D GL texture. Row 0 is the top of the picture.
 
     The constructor makes one in the current context; ``from_array`` takes size and format from an array; ``from_id``
@@ -74,7 +75,7 @@ class GlTexture(GlObject):
     ((4, 2), array([4., 5., 6., 7.], dtype=float32))
     """
 
-    nbytes = bound_nbytes = 0
+    bound_nbytes = 0
 
     def __init__(
         self, width: int, height: int, format: str = "rgba8", data: np.ndarray | None = None, *, label: str = ""
@@ -104,37 +105,9 @@ class GlTexture(GlObject):
     def _content(self) -> str:
         return f"{self.size[0]}x{self.size[1]} {self.format}"
 
-    @staticmethod
-    def from_array(array: np.ndarray) -> GlTexture:
-        """Make a texture with the content of an array.
-
-        Parameters
-        ----------
-        array : numpy.ndarray
-            (height, width), or (height, width, channels) of 1, 3 or 4 channels; uint8, float32 or float16. Three
-            channels become RGBA with alpha 1; one channel of float16 becomes "r32f".
-
-        Raises
-        ------
-        BindingError
-            If shape or type are others.
-
-        Examples
-        --------
-        >>> with fb.GlContext.headless():
-        ...     fb.GlTexture.from_array(np.zeros((48, 64, 3), np.uint8)).format
-        'rgba8'
-        """
-        check_unmasked(array)
-        array = np.asarray(array)
-        channels = 1 if array.ndim == 2 else array.shape[-1] if array.ndim == 3 else 0
-        suffix = {"uint8": "8", "float16": "32f" if channels == 1 else "16f", "float32": "32f"}.get(array.dtype.name)
-        if suffix is None or channels not in (1, 3, 4):
-            raise BindingError(
-                f"an array of shape {array.shape} and type {array.dtype} makes no texture: it takes HxW, HxWx1, HxWx3 "
-                "or HxWx4 of uint8, float16 or float32"
-            )
-        return GlTexture(array.shape[1], array.shape[0], ("r" if channels == 1 else "rgba") + suffix, array)
+    @classmethod
+    def _made(cls, width: int, height: int, format: str, label: str) -> GlTexture:
+        return cls(width, height, format, label=label)
 
     @staticmethod
     def from_id(id: int, width: int | None = None, height: int | None = None, format: str | None = None) -> GlTexture:
@@ -190,25 +163,17 @@ class GlTexture(GlObject):
         gl_query.texture(self.context, self.id)
         raise BindingError(f"{self.label} has another size or format by now: wrap it anew with GlTexture.from_id")
 
-    def write(self, array: np.ndarray, reason: str = "texture upload") -> None:
-        """Replace the whole content.
-
-        Parameters
-        ----------
-        array : numpy.ndarray
-            (height, width), or (height, width, channels). uint8 for "rgba8" and "r8", float32 for "rgba32f" and "r32f",
-            float16 or float32 for "rgba16f". Of three channels the alpha becomes 1.
-        reason : str
-            The phrase under which ``transfers`` counts the copy.
-
-        Raises
-        ------
-        BindingError
-            If shape or type do not fit.
-        """
+    def _current_context(self) -> GlContext:
         self.check()
         self._check_copied()
-        gl, pixels, texels = self.context.gl, FORMATS[self.format], self._texels(array)
+        return self.context
+
+    def _channel_type(self) -> npt.DTypeLike:
+        self._check_copied()
+        return FORMATS[self.format].dtype
+
+    def _copy_in(self, context: GlContext, texels: np.ndarray, reason: str) -> None:
+        gl, pixels = context.gl, FORMATS[self.format]
         transfers.count("upload", texels.nbytes, reason)
         with kept(self.context, bound_texture, pixel_uploads):
             gl.glBindBuffer(GL.PIXEL_UNPACK_BUFFER, 0)
@@ -229,49 +194,15 @@ class GlTexture(GlObject):
                 f"{', '.join(FORMATS)} only"
             )
 
-    def _texels(self, array: np.ndarray) -> np.ndarray:
-        """The array as the texture's own texels: its channels and dtype, C-contiguous."""
-        check_unmasked(array)
-        array, pixels = np.asarray(array), FORMATS[self.format]
-        accepted = {pixels.dtype, np.float32} if pixels.dtype is np.float16 else {pixels.dtype}
-        if array.ndim == 2:
-            array = array[:, :, None]
-        if array.ndim == 3 and array.shape[2] == 3 and pixels.channels == 4:
-            opaque = np.full((*array.shape[:2], 1), 255 if array.dtype == np.uint8 else 1, array.dtype)
-            array = np.concatenate([array, opaque], axis=2)
-        wanted = (self.size[1], self.size[0], pixels.channels)
-        if self.format == "r32f" and array.dtype == np.float16:
-            array = array.astype(np.float32)
-        if array.shape != wanted or array.dtype.type not in accepted:
-            raise BindingError(
-                f"{self.label} takes an array (height, width, channels) of {wanted} and {pixels.dtype.__name__}, "
-                f"not {array.shape} of {array.dtype}"
-            )
-        return np.ascontiguousarray(array, pixels.dtype)
-
-    def read(self, reason: str = "texture readback") -> np.ndarray:
-        """Copy the content to the host. Waits for the GPU.
-
-        Parameters
-        ----------
-        reason : str
-            The phrase under which ``transfers`` counts the copy.
-
-        Returns
-        -------
-        numpy.ndarray
-            (height, width, channels) in the texture's own dtype, row 0 the top of the picture.
-        """
-        self.check()
-        self._check_copied()
-        gl, pixels = self.context.gl, FORMATS[self.format]
-        external, gl_type, dtype, channels = pixels.external, pixels.type, pixels.dtype, pixels.channels
+    def _copy_out(self, context: GlContext, texels: np.ndarray, reason: str) -> None:
+        gl, pixels = context.gl, FORMATS[self.format]
+        external, gl_type, dtype, given = pixels.external, pixels.type, pixels.dtype, texels
         if self.context.is_es:
             # The only layouts that every OpenGL ES driver can give; both hold every value of our formats exactly.
             external, channels = GL.RGBA, 4
             gl_type, dtype = (GL.UNSIGNED_BYTE, np.uint8) if dtype is np.uint8 else (GL.FLOAT, np.float32)
-        texels = np.empty((self.size[1], self.size[0], channels), dtype)
-        transfers.count("download", texels.nbytes, reason)
+            given = np.empty((self.size[1], self.size[0], channels), dtype)
+        transfers.count("download", given.nbytes, reason)
         gl.glMemoryBarrier(COPY_BARRIERS)
         with restored(self.context, framebuffers), kept(self.context, pixel_reads):
             gl.glBindFramebuffer(GL.FRAMEBUFFER, self.framebuffer())
@@ -280,10 +211,11 @@ class GlTexture(GlObject):
                 gl.glPixelStorei(name, value)
             if not self.context.is_es:
                 gl.glPixelStorei(GL.PACK_SWAP_BYTES, 0)
-            gl.glReadPixels(0, 0, *self.size, external, gl_type, texels.ctypes.data_as(ctypes.c_void_p))
+            gl.glReadPixels(0, 0, *self.size, external, gl_type, given.ctypes.data_as(ctypes.c_void_p))
             gl.glPixelStorei(GL.PACK_ALIGNMENT, 4)
         gl_query.raise_if_reset(self.context)
-        return np.ascontiguousarray(texels[:, :, : pixels.channels].astype(pixels.dtype, copy=False))
+        if given is not texels:
+            texels[...] = given[:, :, : pixels.channels]
 
     def copy_from(self, other: GlTexture) -> None:
         """Replace the whole content by that of another texture, on the GPU.

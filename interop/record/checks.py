@@ -6,11 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
 from ...kernels.codegen.source import Argument, KernelSource
-from ...kernels.views import SAMPLE_BYTES, TEXTURE_CHANNELS, Picture, Plane, parameter_count
+from ...kernels.views import SAMPLE_BYTES, Picture, Plane, parameter_count
 from ..device import Operand, Resource, Slot, Step, Traits
 from ..errors import BindingError
 
@@ -94,16 +91,6 @@ def check_view(resource: Resource, argument: Argument, traits: Traits, where: st
         raise BindingError(f"{where}: '{resource.label}' is a buffer, and a texture is needed")
     if resource.format != argument.view.format:
         raise BindingError(f"{where}: '{resource.label}' is {resource.format}, and {argument.view.format} is needed")
-
-
-def check_texels(picture: Resource, array: np.ndarray, dtype: npt.DTypeLike) -> None:
-    """Raise BindingError if an array is not (height, width, channels) of a picture, C-contiguous, of ``dtype``."""
-    wanted = (picture.size[1], picture.size[0], TEXTURE_CHANNELS[picture.format])
-    if array.shape != wanted or array.dtype != dtype or not array.flags.c_contiguous:
-        raise BindingError(
-            f"{picture.label} takes an array (height, width, channels) of {wanted} and {np.dtype(dtype)}, "
-            f"not {array.shape} of {array.dtype}"
-        )
 
 
 def check_slot(use: SlotUse, parameters: Sequence[Mapping[str, Any]]) -> None:

@@ -143,7 +143,7 @@ def test_the_steady_state_copies_only_camera_and_recording(tmp_path: Path, model
 def test_a_copy_in_the_steady_state_ends_the_demo(tmp_path: Path, model_path: ModelPath) -> None:
     def prepare(scene: Any) -> Task:
         draw = segmentation.prepare(scene).draw
-        return Task(lambda frame: (draw(frame), scene.picture.read("a careless look"))[0])
+        return Task(lambda frame: (draw(frame), scene.picture.read(reason="a careless look"))[0])
 
     options = Options(str(model_path("selfie_segmentation")), "synthetic", [tmp_path / "a.png"], frames=3, size="64x64")
     with pytest.raises(fb.TransferError, match="a careless look"):

@@ -239,7 +239,7 @@ def test_each_effect_copies_nothing_but_the_upload(name: str, model_path: ModelP
             task.draw(frame)
             if left:
                 with fb.transfer_guard("allow"):
-                    pictures[choice.name] = scene.picture.read("a test")
+                    pictures[choice.name] = scene.picture.read(reason="a test")
 
         return type(task)(draw, task.variants, task.overlay)
 

@@ -132,5 +132,5 @@ def test_the_counter_shows_no_byte_but_the_cameras(context: fb.GlContext, model_
     assert fb.transfers.bytes_except(CAMERA) == 0
     uploaded = fb.transfers.by_reason["upload", CAMERA]
     assert (uploaded.calls, uploaded.bytes) == (FRAMES, FRAMES * FRAME_BYTES)
-    assert pipeline.picture.read("the last picture").std() > 20
+    assert pipeline.picture.read(reason="the last picture").std() > 20
     pipeline.delegate.close()

@@ -94,8 +94,8 @@ def test_endurance_counts_each_wrong_frame(gpu: Device, tmp_path: Path) -> None:
 
 def test_endurance_reads_the_parts_of_a_cuda_array_at_once(recorder: RecordingDriver) -> None:
     endurance = script("endurance")
-    with fb.CudaContext() as context:
+    with fb.CudaContext():
         log = endurance.Log(endurance.BY_NAME["cuda"], 6)
-        log.parts[2].write(context, np.arange(6, dtype=np.float32), "test")
+        log.parts[2].write(np.arange(6, dtype=np.float32))
         found = log.read()
         assert found[2].tolist() == [0, 1, 2, 3, 4, 5] and not found[[1, 3]].any()

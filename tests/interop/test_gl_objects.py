@@ -90,8 +90,8 @@ def test_array_strides_and_pixel_storage_of_others_do_not_matter(context: fb.GlC
 def test_transfers_are_counted_and_can_be_forbidden(context: fb.GlContext) -> None:
     texture, buffer = fb.GlTexture(9, 6, "rgba8"), fb.GlBuffer(100)
     assert fb.transfers.calls == 0, "making objects moves nothing, not even the zeros of a buffer"
-    texture.write(texels("rgba8"), "a frame")
-    buffer.write(np.zeros(25, np.float32), "numbers")
+    texture.write(texels("rgba8"), reason="a frame")
+    buffer.write(np.zeros(25, np.float32), reason="numbers")
     assert fb.transfers.by_reason["upload", "a frame"].bytes == 216
     assert fb.transfers.by_reason["upload", "numbers"].bytes == 100
     buffer.read(reason="numbers back")
@@ -188,9 +188,9 @@ def test_a_buffer_starts_as_zeros_and_gives_back_what_was_written(context: fb.Gl
     buffer.write(np.array([1, 2, 3], np.float32), offset=8)
     assert buffer.read().tolist() == [0, 0, 1, 2, 3, 0, 0, 0, 0, 0]
     part = np.empty((1, 3), np.float32)
-    buffer.read_into(part, offset=8)
+    buffer.read(part, offset=8)
     assert part.tolist() == [[1, 2, 3]]
-    assert fb.GlBuffer(12, np.array([4, 5, 6], np.int32)).read(np.int32).tolist() == [4, 5, 6]
+    assert fb.GlBuffer.from_array(np.array([4, 5, 6], np.int32)).read().tolist() == [4, 5, 6]
 
 
 def test_buffers_refuse_what_does_not_fit(context: fb.GlContext) -> None:
@@ -200,7 +200,7 @@ def test_buffers_refuse_what_does_not_fit(context: fb.GlContext) -> None:
     with pytest.raises(fb.BindingError, match="bytes 36 to 44 lie outside"):
         buffer.write(np.zeros(2, np.float32), offset=36)
     with pytest.raises(fb.BindingError, match="C-contiguous"):
-        buffer.read_into(np.zeros((4, 4), np.float32)[:, :2])
+        buffer.read(np.zeros((4, 4), np.float32)[:, :2])
     buffer.release()
     with pytest.raises(fb.BindingError, match="is released"):
         buffer.read()
@@ -379,7 +379,7 @@ def test_a_large_upload_right_after_making_the_buffer_arrives(context: fb.GlCont
     values = np.random.default_rng(0).random(300_000).astype(np.float32)
     for _ in range(5):
         buffer = fb.GlBuffer(values.nbytes)
-        buffer.write(values, "test")
+        buffer.write(values, reason="test")
         assert np.array_equal(buffer.read(), values)
         buffer.release()
 

@@ -79,7 +79,7 @@ def main(api: str, model: str, photograph: str, frames: str) -> None:
         pipeline = make_pipeline(Path(model))
         for frame in camera(context, Path(photograph), int(frames)):
             pipeline.draw(frame)
-        assert pipeline.picture.read("the last picture").std() > 20, "no picture was drawn"
+        assert pipeline.picture.read(reason="the last picture").std() > 20, "no picture was drawn"
         print(pipeline.dispatches)
 
 

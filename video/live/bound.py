@@ -89,7 +89,7 @@ class BoundView:
 
     def pixels(self) -> npt.NDArray[Any]:
         assert self._picture is not None
-        pixels = read_picture(self._picture, self._source.rotation, self._viewer.context)
+        pixels = read_picture(self._picture, self._source.rotation)
         if self._finder.colored_mask is not None:
             height, width = pixels.shape[:2]
             tint(pixels, self._finder.colored_mask((width, height)))
@@ -100,8 +100,10 @@ class BoundView:
         return pixels
 
 
-def read_picture(picture: fb.YuvPicture, rotation: int, context: Any) -> npt.NDArray[Any]:
-    """A picture as RGBA, (height, width, 4), upright, no wider than WIDEST; planes of a GPU are read, counted."""
+def read_picture(picture: fb.YuvPicture, rotation: int) -> npt.NDArray[Any]:
+    """A picture as RGBA, (height, width, 4), upright, no wider than WIDEST. Planes of the current context's GPU are
+    read, counted.
+    """
     import av  # only here: commands start without it
 
     width, height = picture.width or 0, picture.height or 0
@@ -109,7 +111,7 @@ def read_picture(picture: fb.YuvPicture, rotation: int, context: Any) -> npt.NDA
     frame: Any = av.VideoFrame(width, height, picture.format + sixteen)
     for own, plane in zip(frame.planes, picture.planes, strict=True):
         rows = np.frombuffer(own, np.uint8).reshape(own.height, own.line_size)
-        given = _rows(plane, context)
+        given = _rows(plane)
         length = min(own.line_size, given.shape[1])
         rows[:, :length] = given[: own.height, :length]
     number = _NUMBERS[picture.matrix]
@@ -121,14 +123,12 @@ def read_picture(picture: fb.YuvPicture, rotation: int, context: Any) -> npt.NDA
     return np.ascontiguousarray(np.rot90(small.to_ndarray(), rotation // 90))
 
 
-def _rows(plane: Any, context: Any) -> npt.NDArray[np.uint8]:
-    """A plane as rows of bytes, with what lies between them."""
+def _rows(plane: Any) -> npt.NDArray[np.uint8]:
+    """A plane as rows of bytes; those of the CPU with what lies between them."""
     if not isinstance(plane, fb.CudaArray):
         return np.frombuffer(plane, np.uint8).reshape(-1, plane.line_size)
-    pitch = (plane.__cuda_array_interface__["strides"] or (plane.nbytes // plane.shape[0],))[0]
-    flat = np.zeros(pitch * plane.shape[0], np.uint8)
-    plane.read(context, flat[: plane.nbytes], WEB_PICTURE)
-    return flat.reshape(-1, pitch)
+    values = plane.read(reason=WEB_PICTURE)
+    return values.reshape(len(values), -1).view(np.uint8)
 
 
 def tint(pixels: npt.NDArray[np.uint8], mask: npt.NDArray[np.uint8]) -> None:

@@ -103,4 +103,4 @@ class Shrinker:
     def read(self, picture: fb.GlTexture) -> npt.NDArray[Any]:
         """The pixels, (height, width, 4), counted as WEB_PICTURE."""
         self._show.draw(self._small, {"picture": picture})
-        return self._small.read(WEB_PICTURE)
+        return self._small.read(reason=WEB_PICTURE)

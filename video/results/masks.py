@@ -37,7 +37,7 @@ class Pictures:
 
     def put(self, rows: Sequence[Row]) -> None:
         """Write the picture that was drawn last."""
-        rgba = self._picture.read(self._reason)
+        rgba = self._picture.read(reason=self._reason)
         write_picture(self._folder, rows[0]["frame"], rgba[..., 2::-1])
 
 

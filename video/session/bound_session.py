@@ -317,11 +317,7 @@ class Outputs(Sequence[Values]):
         if number in self._computed:
             return self._computed[number]
         buffer, values = self._buffers[number], np.empty(self._shapes[number], np.float32)
-        if isinstance(buffer, fb.CudaArray):
-            buffer.read(fb.CudaContext.current(), values, DETECTIONS)
-        else:
-            buffer.read_into(values, DETECTIONS)
-        return values
+        return buffer.read(values, reason=DETECTIONS)
 
 
 def in_stored(sampling: Sampling, size: tuple[int, int], rotation: int) -> Sampling:

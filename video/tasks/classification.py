@@ -41,7 +41,7 @@ def prepare(scene: Scene, labels: Path | None = None) -> Task:
     def draw(frame: fb.GlTexture) -> None:
         network.bind(image, frame, mean=0.5, std=0.5, crop=crop)
         network.run()
-        buffer.read_into(scores, DETECTIONS)
+        buffer.read(scores, reason=DETECTIONS)
         scene.picture.copy_from(frame)
 
     return Task(

@@ -281,7 +281,7 @@ def _reader(network: Network, detector: Detector, classes: int, least: float) ->
         nonlocal is_logit
         if is_logit is None:
             is_logit = bool(np.nanmin(buffers["scores"].read(reason=DETECTIONS)) < 0)
-        texels = select(ssd.logit(least) if is_logit else least).read(DETECTIONS)
+        texels = select(ssd.logit(least) if is_logit else least).read(reason=DETECTIONS)
         if is_logit:
             texels[0, :, 0] = ssd.sigmoid(texels[0, :, 0])
         return texels

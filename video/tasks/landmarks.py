@@ -221,7 +221,7 @@ def _reader(network: Network) -> Callable[[], tuple[Array, float]]:
 
     def read() -> tuple[Array, float]:
         for buffer, array in zip(buffers, (values, sure), strict=False):
-            buffer.read_into(array, DETECTIONS)
+            buffer.read(array, reason=DETECTIONS)
         return values, float(sure[0])
 
     return read

@@ -168,7 +168,7 @@ def _reader(network: Network) -> Callable[[], Outputs]:
 
     def read() -> Outputs:
         for part, array in arrays.items():
-            buffers[part].read_into(array.reshape(-1), DETECTIONS)
+            buffers[part].read(array, reason=DETECTIONS)
         return from_tensors(*[arrays[part] for part in _CHANNELS], stride=stride)
 
     return read

@@ -38,7 +38,7 @@ def prepare(scene: Scene, mean: Values = 0.0, std: Values = 1.0) -> Task:
 
     def results() -> list[dict[str, Any]]:
         for name, array in arrays.items():
-            buffers[name].read_into(array.reshape(-1), OUTPUTS)
+            buffers[name].read(array, reason=OUTPUTS)
         return [{"outputs": {name: array.copy() for name, array in arrays.items()}}]
 
     return Task(draw, results=results)

@@ -290,7 +290,7 @@ class _Classes:
             show.draw(picture, {"numbers": drawn()})
             return picture
 
-        return Mask(lambda: drawn().read(MASKS)[..., 0], shown, self._names)
+        return Mask(lambda: drawn().read(reason=MASKS)[..., 0], shown, self._names)
 
 
 def present(shares: npt.NDArray[Any]) -> list[int]:
@@ -326,7 +326,7 @@ class _People:
             show.draw(picture, {"mask": self._mask})
             return picture
 
-        return Mask(lambda: self._mask.read(MASKS)[..., 0], shown)
+        return Mask(lambda: self._mask.read(reason=MASKS)[..., 0], shown)
 
 
 def _cutout(scene: Scene, mask: Callable[[fb.GlTexture], fb.GlTexture], behind: fb.GlTexture) -> Draw:

@@ -99,7 +99,7 @@ def prepare_styles(pictures: Sequence[Path]) -> tuple[Callable[[], fb.GlBuffer],
         start = blends[step()]
         blends = [start * (1 - n / STEPS) + vector * np.float32(n / STEPS) for n in range(1, STEPS + 1)]
         for buffer, blend in zip(steps, blends, strict=True):
-            buffer.write(blend, "style")
+            buffer.write(blend, reason="style")
         since = time.perf_counter()
 
     variants = [Variant(style_name(p), partial(choose, v)) for p, v in zip(pictures, vectors, strict=True)]

@@ -46,7 +46,7 @@ def share_counter(classes: int, size: tuple[int, int], reason: str) -> Callable[
     def count(texture: fb.GlTexture) -> npt.NDArray[Any]:
         programs[0].draw(rows, {"classes": texture})
         programs[1].draw(sums, {"rows": rows})
-        shares[:] = sums.read(reason).reshape(-1)[:classes]
+        shares[:] = sums.read(reason=reason).reshape(-1)[:classes]
         return shares
 
     return count

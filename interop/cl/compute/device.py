@@ -21,7 +21,7 @@ from ...record.one_dispatch import prefers_one
 from ..api import own_errors
 from ..build import MATRIX_UNITS, compile_options
 from ..context import ClContext, driver_of
-from ..objects import IMAGE_FORMATS, INPUT_FORMATS, ClBuffer, ClImage, Use
+from ..objects import IMAGE_FORMATS, INPUT_FORMATS, ClBuffer, ClImage, Use, image_memory
 from ..sharing.gl_partner import GlPartners
 from ..user_objects import as_cl_object
 from .barrier import ClBarrier
@@ -86,13 +86,7 @@ class ClDevice(BaseDevice[ClKernel, ClCommandList, ClBarrier]):
         if format not in usable:
             known = ", ".join(sorted(usable)) or "none at all"
             raise BindingError(f"{self.traits.name} has no images of format '{format}': it has {known}")
-        order, kind, _ = IMAGE_FORMATS[format]
-        try:
-            memory = cl.create_image(self.context.context, _READ_WRITE, cl.ImageFormat(order, kind), (width, height))
-        except cl.Error as error:
-            size = f"{width} x {height} texels"
-            raise BindingError(f"{self.context} makes no image '{label}' of {size}, {format}: {error}") from error
-        return ClImage(memory, label)
+        return ClImage(image_memory(self.context, width, height, format), label)
 
     def borrow(self, native: Any) -> ClBuffer | ClImage | StagedTexture:
         """A user's object as a resource: a pyopencl Buffer, Image or Array, a ClBuffer or a ClImage of this context; or
@@ -141,18 +135,12 @@ class ClDevice(BaseDevice[ClKernel, ClCommandList, ClBarrier]):
     def write(self, resource: Resource, array: np.ndarray, reason: str, offset: int = 0) -> None:
         self.check()
         with own_errors(f"writing to {resource.label}"), _shared(resource, "rw"):
-            if isinstance(resource, ClBuffer):
-                resource.write(self.context.queue, array, reason, offset)
-            else:
-                _image(resource).write(self.context.queue, array, reason)
+            _memory(resource).upload(self.context, array, reason, offset)
 
     def read(self, resource: Resource, array: np.ndarray, reason: str, offset: int = 0) -> None:
         self.check()
         with own_errors(f"reading {resource.label}"), _shared(resource, "r"):
-            if isinstance(resource, ClBuffer):
-                resource.read(self.context.queue, array, reason, offset)
-            else:
-                _image(resource).read(self.context.queue, array, reason)
+            _memory(resource).download(self.context, array, reason, offset)
         self._barrier.watch.waited()
 
     def fence(self) -> ClFence:
@@ -201,8 +189,8 @@ def _shared(resource: Resource, access: str) -> Iterator[None]:
         partner.after_run(uses)
 
 
-def _image(resource: Resource) -> ClImage:
-    if not isinstance(resource, ClImage):
+def _memory(resource: Resource) -> ClBuffer | ClImage:
+    if not isinstance(resource, ClBuffer | ClImage):
         raise BindingError(f"'{resource.label}' is no OpenCL object")
     return resource
 

@@ -42,9 +42,8 @@ class Copies(Channel):
             if "r" in use.access and isinstance(buffer, SharedBuffer):
                 self.host_waits += 1
                 array = self._arrays[buffer.gl]
-                buffer.gl.read_into(array, reason)
-                with own_errors(f"writing to {buffer.label}"):
-                    buffer.write(self.cl.queue, array, reason)
+                buffer.gl.read(array, reason=reason)
+                buffer.upload(self.cl, array, reason)
 
     def to_gl(self, uses: Sequence[Use]) -> None:
         for use in uses:
@@ -52,6 +51,5 @@ class Copies(Channel):
             if "w" in use.access and isinstance(buffer, SharedBuffer):
                 self.host_waits += 1
                 array = self._arrays[buffer.gl]
-                with own_errors(f"reading {buffer.label}"):
-                    buffer.read(self.cl.queue, array, reason)
-                buffer.gl.write(array, reason)
+                buffer.download(self.cl, array, reason)
+                buffer.gl.write(array, reason=reason)

@@ -17,10 +17,10 @@ from ...gl.context import GlContext
 from ...gl.user_objects import is_gl_object
 from ...record.base_device import BaseDevice
 from ..api import ask, attribute, check, driver, driver_version
-from ..arrays import CudaArray
+from ..arrays import CudaArray, new_array
 from ..context import CudaContext
 from ..gl_sharing import GlObjects
-from ..objects import IMAGE_FORMATS, CudaImage
+from ..objects import IMAGE_FORMATS, CudaImage, new_image
 from ..user_objects import as_cuda_object
 from .commands import ALIGNMENT, CudaCommandList
 from .fence import CudaEvents, CudaFence, event_handle
@@ -71,7 +71,7 @@ class CudaDevice(BaseDevice[CudaKernel, CudaCommandList, CooperativeLaunch]):
         self._check_size(nbytes, label)
         if nbytes <= 0:
             raise BindingError(f"a buffer of {nbytes} bytes is impossible: it has at least 1")
-        made = CudaArray.empty(self.context, (nbytes,), np.uint8, label)
+        made = new_array(self.context, (nbytes,), np.uint8, label)
         made.layout = None
         with self.context.entered():
             what = f"clearing '{label}'"
@@ -80,7 +80,7 @@ class CudaDevice(BaseDevice[CudaKernel, CudaCommandList, CooperativeLaunch]):
 
     def texture(self, width: int, height: int, format: str, label: str) -> CudaImage:
         self.check()
-        return CudaImage.empty(self.context, width, height, format, label)
+        return new_image(self.context, width, height, format, label)
 
     def borrow(self, native: Any) -> CudaArray | CudaImage:
         """A user's object as a resource: a CudaArray, a CudaImage, or an array of another library on the GPU; or an
@@ -118,17 +118,11 @@ class CudaDevice(BaseDevice[CudaKernel, CudaCommandList, CooperativeLaunch]):
 
     def write(self, resource: Resource, array: np.ndarray, reason: str, offset: int = 0) -> None:
         self.check()
-        if isinstance(resource, CudaArray):
-            resource.write(self.context, array, reason, offset)
-        else:
-            _image(resource).write(self.context, array, reason)
+        _memory(resource).upload(self.context, array, reason, offset)
 
     def read(self, resource: Resource, array: np.ndarray, reason: str, offset: int = 0) -> None:
         self.check()
-        if isinstance(resource, CudaArray):
-            resource.read(self.context, array, reason, offset)
-        else:
-            _image(resource).read(self.context, array, reason)
+        _memory(resource).download(self.context, array, reason, offset)
 
     def fence(self) -> CudaFence:
         if self.context.closed:
@@ -156,7 +150,7 @@ class CudaDevice(BaseDevice[CudaKernel, CudaCommandList, CooperativeLaunch]):
         self._events.close()
 
 
-def _image(resource: Resource) -> CudaImage:
-    if not isinstance(resource, CudaImage):
+def _memory(resource: Resource) -> CudaArray | CudaImage:
+    if not isinstance(resource, _OBJECTS):
         raise BindingError(f"'{resource.label}' is no CUDA object")
     return resource

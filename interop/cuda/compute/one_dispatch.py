@@ -13,7 +13,7 @@ from ...device import Step
 from ...errors import BindingError
 from ...record.one_dispatch import merge, table, wanted_groups
 from ..api import ask, attribute, check, driver
-from ..arrays import CudaArray
+from ..arrays import CudaArray, new_array
 from ..build import build_together
 from ..context import CudaContext
 from .recording import Call, Recording
@@ -35,7 +35,7 @@ class CooperativeLaunch:
     @functools.cached_property
     def arrivals(self) -> CudaArray:
         """The count."""
-        array = CudaArray.empty(self._context, (1,), np.uint32, "arrivals at the barrier")
+        array = new_array(self._context, (1,), np.uint32, "arrivals at the barrier")
         with self._context.entered():
             what = f"clearing '{array.label}'"
             check(driver().cuMemsetD8Async(array.pointer, 0, array.nbytes, self._context.stream), what)
@@ -71,8 +71,8 @@ def record_as_one(
     for number, argument in merged.pictures:
         places += recording.floats(number, argument.name, steps[number].parameters[argument.name])
     rows = np.ascontiguousarray(table(steps, merged, groups))
-    uploaded = CudaArray.empty(context, rows.shape, rows.dtype, "steps of a program")
-    uploaded.write(context, rows, "steps of a program")
+    uploaded = new_array(context, rows.shape, rows.dtype, "steps of a program")
+    uploaded.upload(context, rows, "steps of a program")
     own = ctypes.c_uint64(uploaded.pointer), ctypes.c_int(len(rows)), ctypes.c_uint64(barrier.arrivals.pointer)
     places += [*own, ctypes.c_int(groups)]
     call = _cooperative(recording.launch(context, function, places, groups, merged.source.group_size))

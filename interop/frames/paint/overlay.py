@@ -101,7 +101,7 @@ class Overlay(Uncopied, Marks):
         atlas = self._font.drawn()
         rows, columns = atlas.shape
         self._atlas = GlTexture(columns, rows, "r8", label="the overlay's font")
-        self._atlas.write(atlas, "font")
+        self._atlas.write(atlas, reason="font")
         self._values = (ctypes.c_float * (_BATCH * 12))()
 
     def draw(self, target: GlTexture | Surface) -> None:

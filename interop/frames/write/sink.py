@@ -361,7 +361,7 @@ class PictureSink(Uncopied, Sink):
         if texture is None:
             return
         cv2 = load_cv2()
-        picture = cv2.cvtColor(texture.read(PICTURE_FILE), cv2.COLOR_RGBA2BGR)
+        picture = cv2.cvtColor(texture.read(reason=PICTURE_FILE), cv2.COLOR_RGBA2BGR)
         content = cv2.imencode(".png", picture)[1].tobytes()
         replacement = Replacement(self._path, "picture")
         try:

@@ -66,9 +66,9 @@ class GlBarrier(BaseBarrier):
         return bool(self._word(self.state, 4))
 
     def _reset(self) -> None:
-        self.state.write(np.zeros(2, np.uint32), _FLAG)
+        self.state.write(np.zeros(2, np.uint32), reason=_FLAG)
 
     def _word(self, buffer: GlBuffer, offset: int) -> int:
         word = np.zeros(1, np.uint32)
-        buffer.read_into(word, _FLAG, offset)
+        buffer.read(word, offset=offset, reason=_FLAG)
         return int(word[0])

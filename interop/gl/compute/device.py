@@ -133,17 +133,11 @@ class GlDevice(BaseDevice[GlKernel, GlCommandList, GlBarrier]):
 
     def write(self, resource: Resource, array: np.ndarray, reason: str, offset: int = 0) -> None:
         self._check_before_copy()
-        if isinstance(resource, GlBuffer):
-            resource.write(array, reason, offset)
-        else:
-            _texture(resource).write(array, reason)
+        _memory(resource).upload(self.context, array, reason, offset)
 
     def read(self, resource: Resource, array: np.ndarray, reason: str, offset: int = 0) -> None:
         self._check_before_copy()
-        if isinstance(resource, GlBuffer):
-            resource.read_into(array, reason, offset)
-        else:
-            array[...] = _texture(resource).read(reason).reshape(array.shape)
+        _memory(resource).download(self.context, array, reason, offset)
         self._barrier.watch.waited()
 
     def _check_before_copy(self) -> None:
@@ -180,7 +174,8 @@ class GlDevice(BaseDevice[GlKernel, GlCommandList, GlBarrier]):
             kernel.release()
 
 
-def _texture(resource: Resource) -> GlTexture:
-    if not isinstance(resource, GlTexture):
+def _memory(resource: Resource) -> GlBuffer | GlTexture:
+    if not isinstance(resource, _OBJECTS):
         raise BindingError(f"'{resource.label}' is no GL object")
+    resource.check()
     return resource

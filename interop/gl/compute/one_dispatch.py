@@ -57,7 +57,7 @@ class GlProgram:
 
     def prepare(self, rows: np.ndarray, groups: int, max_spins: int) -> None:
         """Upload its table, and set its uniforms."""
-        self.table.write(rows, "steps of a program")
+        self.table.write(rows, reason="steps of a program")
         gl = self.context.gl
         with kept(self.context, program):
             gl.glUseProgram(self.id)

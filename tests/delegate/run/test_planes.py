@@ -311,7 +311,7 @@ def test_a_batch_is_a_list_of_pictures(gpu: Device) -> None:
 
 def gl_buffer(context: fb.GlContext, array: Array) -> fb.GlBuffer:
     buffer = fb.GlBuffer(-(-array.nbytes // 4) * 4)
-    buffer.write(array, "test")
+    buffer.write(array)
     return buffer
 
 

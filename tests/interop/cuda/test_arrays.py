@@ -225,13 +225,13 @@ def ready() -> tuple[fb.Interpreter, fb.GpuDelegate]:
 
 
 def test_memory_that_its_owner_frees_is_not_run_on(recorder: RecordingDriver) -> None:
-    with fb.CudaContext() as context:
+    with fb.CudaContext():
         interpreter, delegate = ready()
         good = fb.CudaArray.from_array(np.zeros(SHAPE, np.float32))
         delegate.bind_buffer_to_tensor(good, 0)
         delegate.bind_buffer_to_tensor(fb.CudaArray.from_array(np.zeros(SHAPE, np.float32)), 1)
         interpreter.invoke()
-        owned = fb.CudaArray.empty(context, SHAPE, np.float32)
+        owned = fb.CudaArray.empty(SHAPE)
         delegate.bind_buffer_to_tensor(fb.CudaArray(owned.pointer, SHAPE, np.float32, device=0), 0)
         interpreter.invoke()
         owned.release()

@@ -126,6 +126,6 @@ def test_a_gpu_computes_what_the_texture_says(context: fb.GlContext) -> None:
                 delegate.bind_buffer_to_tensor(pictures[number], interpreter.inputs()[0])
                 interpreter.invoke()
             found = np.empty(SHAPE, np.float32)
-            result.read_into(found)
+            result.read(found)
             np.testing.assert_allclose(found[0], np.exp(texels[number] / np.float32(255)), rtol=1e-5)
         delegate.close()

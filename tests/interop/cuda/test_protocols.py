@@ -192,7 +192,7 @@ def test_an_array_ends_where_its_memory_does(device: CudaDevice) -> None:
     with pytest.raises(fb.BindingError, match="its 256 bytes end behind the memory"):
         device.borrow(Foreign(data=(memory.pointer + 16, False)))
     with pytest.raises(fb.BindingError, match="'nothing' of 0 bytes is impossible"):
-        fb.CudaArray.empty(device.context, (0, 4), np.float32, "nothing")
+        fb.CudaArray.empty((0, 4), label="nothing")
 
 
 @pytest.mark.parametrize("offset, pitch", [(0, 12), (0, 18), (2, 16)])
@@ -338,10 +338,10 @@ def test_a_context_whose_gpu_was_lost_is_closed_all_the_same(
     "status, advice", [(2, r"; .*torch.cuda.empty_cache\(\)"), (700, "; .*start it anew"), (1, "$")]
 )
 def test_errors_of_the_driver_say_what_to_do(recorder: RecordingDriver, status: int, advice: str) -> None:
-    with fb.CudaContext() as context:
+    with fb.CudaContext():
         recorder.failing["cuMemAlloc_v2"] = status
         with pytest.raises(fb.DeviceError, match=f"^making room for .* failed: CUDA error {status}{advice}"):
-            fb.CudaArray.empty(context, (4,), np.float32)
+            fb.CudaArray.empty((4,))
 
 
 def test_a_fence_of_a_closed_context_says_so(recorder: RecordingDriver) -> None:

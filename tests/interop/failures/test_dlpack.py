@@ -116,8 +116,8 @@ def test_a_subclass_of_an_array_is_its_memory(gpu: Device) -> None:
 
 def test_a_subclass_of_an_array_is_filled(context: fb.GlContext) -> None:
     filled = np.zeros(4, np.float32)
-    fb.GlBuffer(16, np.arange(4, dtype=np.float32)).read_into(filled.view(Hostile))
+    fb.GlBuffer(16, np.arange(4, dtype=np.float32)).read(filled.view(Hostile))
     np.testing.assert_array_equal(filled, np.arange(4))
     filled.flags.writeable = False
     with pytest.raises(fb.BindingError, match="can be read into a writable C-contiguous array only"):
-        fb.GlBuffer(16, np.arange(4, dtype=np.float32)).read_into(filled.view(Hostile))
+        fb.GlBuffer(16, np.arange(4, dtype=np.float32)).read(filled.view(Hostile))

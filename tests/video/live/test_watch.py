@@ -119,7 +119,7 @@ def test_streams_whose_frames_are_bound_share_a_model(context: fb.GlContext, tmp
         *_, last = container.decode(video=0)
     view = watcher.streams[2].view
     assert isinstance(view, BoundView)
-    changed = (view.pixels() != read_picture(fb.YuvPicture.from_frame(last), 270, None)).any(-1)
+    changed = (view.pixels() != read_picture(fb.YuvPicture.from_frame(last), 270)).any(-1)
     assert changed[5:40, 6:40].mean() > 0.9 and not changed[56:].any(), "the ground of the classes and their shares"
 
 
@@ -128,14 +128,14 @@ def test_a_picture_for_the_page_is_upright_and_in_its_colours() -> None:
     stored[:24, :32] = 255, 0, 0
     frame = av.VideoFrame.from_ndarray(stored, format="rgb24").reformat(format="yuv420p", dst_colorspace=5)
     frame.colorspace = 5
-    seen = read_picture(fb.YuvPicture.from_frame(frame), 90, None)
+    seen = read_picture(fb.YuvPicture.from_frame(frame), 90)
     assert seen.shape == (64, 48, 4)
     upright = np.rot90(stored)
     assert np.abs(seen[4::8, 4::8, :3].astype(int) - upright[4::8, 4::8]).max() <= 6
 
 
 def test_planes_of_a_gpu_are_read_for_the_page_and_counted(recorder: RecordingDriver) -> None:
-    with fb.CudaContext() as context:
+    with fb.CudaContext():
         memory = fb.CudaArray.from_array(np.full(16 * 12, 128, np.uint8))
         pitched = [
             fb.CudaArray(memory.pointer + at, shape, np.uint8, device=0, strides=(16, shape[2], 1), keep=memory)
@@ -143,7 +143,7 @@ def test_planes_of_a_gpu_are_read_for_the_page_and_counted(recorder: RecordingDr
         ]
         fb.transfers.reset()
         picture = fb.YuvPicture(pitched, matrix="bt601", range="full", width=12, height=8)
-        assert (read_picture(picture, 0, context) == (128, 128, 128, 255)).all()
+        assert (read_picture(picture, 0) == (128, 128, 128, 255)).all()
     (copies,) = fb.transfers.by_reason.values()
     assert (copies.calls, copies.bytes) == (2, 16 * 7 + 12 + 16 * 3 + 12)
     assert fb.transfers.by_reason.keys() == {("download", WEB_PICTURE)}
