@@ -68,7 +68,7 @@ QUOTES = (
     ),
     *(Quote("docs/from-litert.md", f"| {model} | {{}} | {{}} | {{}} |", _read_row(model)) for model in (SELFIE, FACE)),
     Quote("docs/from-litert.md", "On OpenCL the same two models take {} and {} ms", _bound_on_opencl),
-    Quote("docs/batches.md", "a frame in a batch of 32 takes {} to {}% of the time of a single frame", _of_32),
+    Quote("docs/tensor-batches.md", "a frame in a batch of 32 takes {} to {}% of the time of a single frame", _of_32),
     Quote("docs/cuda.md", "takes {} to {} times as long with `torch.compile`", _torch("torch.compile f16")),
     Quote("docs/cuda.md", "and {} to {} times as long with its own kernels", _torch("torch CUDA graph f16")),
 )  # fmt: skip

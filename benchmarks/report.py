@@ -1,4 +1,5 @@
-"""Writes docs/performance.md, batch-times.md and peers.md from the measurements in benchmarks/results; adds new ones.
+"""Writes docs/performance.md, tensor-batch-times.md and peers.md from benchmarks/results; adds measurements there.
+
 It also writes the figures that other pages quote: see quotes.py.
 
 python benchmarks/report.py                              write the pages
@@ -31,7 +32,7 @@ from samples import Label, Measured, Series
 HERE = Path(__file__).parent
 RESULTS = HERE / "results"
 PAGE = HERE.parent / "docs" / "performance.md"
-BATCH_PAGE, PEERS_PAGE = PAGE.with_name("batch-times.md"), PAGE.with_name("peers.md")
+BATCH_PAGE, PEERS_PAGE = PAGE.with_name("tensor-batch-times.md"), PAGE.with_name("peers.md")
 WIDTH = 120
 """The longest line of text on the page, in characters."""
 Cell = str | float | None
@@ -180,13 +181,13 @@ and a test compares them. *API calls* are all calls of one `invoke()` with bound
 """By kind of result: the heading and text of its part of the page, in order."""
 BATCH, PEERS, BATCH_PEERS = "batch", "peers", "batch-peers"
 """The kinds of results that are on other pages."""
-BATCH_HEADER = """# Time of N frames at once
+BATCH_HEADER = """# Times of tensors with a batch
 
-This page has milliseconds per frame when N frames run at once, as [batches](batches.md) describes. They are medians of
-runs of N frames with a wait after each run, divided by N. Inputs and outputs are on the GPU, in one buffer for all
-frames or in *N objects*: a texture of 640x480 for each picture, and a buffer for each other tensor. LiteRT's inputs are
-written from CPU memory, and its outputs are read back. `python benchmarks/report.py` writes this page from
-`benchmarks/results`.
+How much time does a frame take if N frames run at once, as [tensors with a batch](tensor-batches.md) says? The tables
+have milliseconds per frame: medians of runs of N frames with a wait after each, divided by N. Inputs and outputs are
+on the GPU, in one buffer for all frames or in *N objects*: a texture of 640x480 for each picture, and a buffer for each
+other tensor. LiteRT's inputs are written from CPU memory, and its outputs are read back. `python benchmarks/report.py`
+writes this page from `benchmarks/results`.
 """
 PEERS_HEADER = """# Beside PyTorch
 

@@ -406,7 +406,7 @@ def test_the_pages_of_measurements_are_what_their_scripts_write() -> None:
     report = runpy.run_path(str(ROOT / "benchmarks" / "report.py"))
     text = (DOCS / "performance.md").read_text(encoding="utf-8")
     assert text == report["page"](report["read_results"]()), "run python benchmarks/report.py"
-    batches = (DOCS / "batch-times.md").read_text(encoding="utf-8")
+    batches = (DOCS / "tensor-batch-times.md").read_text(encoding="utf-8")
     assert batches == report["batch_page"](report["read_results"]()), "run python benchmarks/report.py"
     peers = (DOCS / "peers.md").read_text(encoding="utf-8")
     assert peers == report["peers_page"](report["read_results"]()), "run python benchmarks/report.py"
