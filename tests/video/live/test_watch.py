@@ -23,7 +23,7 @@ import framebind as fb
 from framebind.__main__ import app
 from framebind.interop.frames.read.handover import Waits
 from framebind.tools.common.console import make_console
-from framebind.tools.displays.streams import as_line, as_table
+from framebind.tools.displays.streams import as_display, as_line
 from framebind.video.apis import GL
 from framebind.video.live.bound import BindingViewer, BoundView, read_picture, tint
 from framebind.video.live.drawn import DrawingViewer
@@ -271,7 +271,7 @@ def test_no_output_has_a_secret(
     def look() -> None:
         snapshots = [stream.snapshot() for stream in watcher.streams]
         said.extend([watcher.figures(), *map(as_line, snapshots), [thread.name for thread in threading.enumerate()]])
-        make_console(stderr=True).print(as_table(snapshots))
+        make_console(stderr=True).print(as_display(snapshots, 200, 50))
         if watcher.streams[0].latencies.count:
             live_server.is_there = False
 

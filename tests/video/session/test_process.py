@@ -6,7 +6,6 @@ import contextlib
 import json
 import os
 import pickle
-import pty
 import subprocess
 import sys
 import time
@@ -17,7 +16,6 @@ from xml.etree import ElementTree
 
 import av
 import pyarrow.parquet
-import pyte
 import pytest
 from typer.testing import CliRunner, Result
 
@@ -29,6 +27,7 @@ from framebind.video.results.rows import make_rows
 from framebind.video.results.tables import ParquetFile
 from framebind.video.workers.inputs import find_inputs
 from framebind.video.workers.manifest import NAME, Manifest
+from support.terminal import screen_of
 from support.video.clips import damage_jpegs, write_clip
 
 SIZE = (64, 48)
@@ -52,23 +51,6 @@ def process(model: str) -> Callable[..., Result]:
 def words(result: Result) -> str:
     """The output without the frame that typer draws around errors."""
     return " ".join(result.output.translate(dict.fromkeys(map(ord, "│╭╮╰╯─"), " ")).split())
-
-
-def left_on_terminal(command: list[str]) -> str:
-    """The text that is left on a terminal of 80 columns when a command has ended with 1."""
-    screen = pyte.Screen(80, 50)
-    stream = pyte.ByteStream(screen)
-    ours, theirs = pty.openpty()
-    process = subprocess.Popen(
-        command, stdin=theirs, stdout=theirs, stderr=theirs, env={**os.environ, "TERM": "xterm", "COLUMNS": "80"}
-    )
-    os.close(theirs)
-    with contextlib.suppress(OSError):  # the read that finds the command ended
-        while text := os.read(ours, 65536):
-            stream.feed(text)
-    os.close(ours)
-    assert process.wait() == 1
-    return "".join(screen.display)
 
 
 def rows_of(path: Path) -> list[dict[str, Any]]:
@@ -268,7 +250,7 @@ def test_a_record_names_places_in_its_folder_only(tmp_path: Path, place: Any) ->
 def test_reasons_of_failures_are_left_on_a_terminal(folder: Path, tmp_path: Path, model: str) -> None:
     """The bars overwrite what is printed beside them, and the summary has each reason again."""
     command = ["process", str(folder / "broken.mp4"), "--task", "detect", "--model", model, "--output", str(tmp_path)]
-    screen = left_on_terminal([sys.executable, "-m", "framebind", *command])
+    screen = "".join(screen_of([sys.executable, "-m", "framebind", *command], status=1))
     assert screen.count("broken.mp4: SourceError") == 2, screen
 
 
