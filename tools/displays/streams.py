@@ -131,7 +131,7 @@ def _since(each: Snapshot) -> str:
 
 
 def _note(each: Snapshot) -> str:
-    """A line about a stream: since when there is no picture and why, and what was lost; "" if there is no such thing."""
+    """A line about a stream: since when there is no picture and why, and what was lost. "" if there is nothing."""
     since = _since(each).strip() if each.state in _TROUBLES else ""
     counts = ((each.damaged, "damaged packet"), (each.reconnects, "reconnect"))
     parts = [since, each.status, ", ".join(counted(number, noun) for number, noun in counts if number)]

@@ -2,6 +2,7 @@
 // Browsers open six connections to a server: the first streams come as MJPEG, the others as a picture each second.
 const MOVING = 4;
 const cards = [];
+let reached = 0; // when the program answered last, in milliseconds; 0 if it does not answer now
 
 function element(kind, className, parent) {
   const made = document.createElement(kind);
@@ -12,7 +13,9 @@ function element(kind, className, parent) {
 
 function makeCard(number) {
   const card = { root: element("article", "", document.getElementById("streams")), figures: {} };
-  card.image = element("img", "", element("div", "picture", card.root));
+  const picture = element("div", "picture", card.root);
+  card.image = element("img", "", picture);
+  card.since = element("span", "since", picture);
   if (number < MOVING) card.image.src = `/streams/${number}.mjpg`;
   const title = element("div", "title", card.root);
   card.name = element("span", "name", title);
@@ -27,12 +30,19 @@ function makeCard(number) {
   return card;
 }
 
+function dim(card, word, milliseconds) {
+  card.root.classList.add("lost");
+  card.since.textContent = `${word} ${new Date(milliseconds).toLocaleTimeString("en-GB")}`;
+}
+
 function show(card, stream, number) {
   const milliseconds = (value) => (value === null ? "-" : `${value.toFixed(value < 100 ? 1 : 0)} ms`);
   card.name.textContent = stream.name;
   card.image.alt = stream.name;
   card.state.textContent = stream.state;
-  card.state.className = `state ${stream.state}`;
+  card.state.className = `state ${stream.state}${stream.is_recorded ? " recorded" : ""}`;
+  if (stream.since === null) card.root.classList.remove("lost");
+  else dim(card, stream.state === "ended" ? "ended at" : "lost since", 1000 * stream.since);
   card.status.textContent = stream.status;
   const values = {
     "frames/s": stream.fps.toFixed(1), latency: milliseconds(stream.latency_median), "95%": milliseconds(stream.latency_p95),
@@ -46,6 +56,8 @@ async function poll() {
   const summary = document.getElementById("summary");
   try {
     const streams = await (await fetch("/figures.json")).json();
+    if (!reached) cards.slice(0, MOVING).forEach((card, number) => (card.image.src = `/streams/${number}.mjpg?${Date.now()}`));
+    reached = Date.now();
     while (cards.length < streams.length) cards.push(makeCard(cards.length));
     streams.forEach((stream, number) => show(cards[number], stream, number));
     const live = streams.filter((stream) => stream.state === "live").length;
@@ -53,6 +65,8 @@ async function poll() {
     summary.textContent = `${live} of ${streams.length} streams are live, ${rate.toFixed(1)} frames/s`;
   } catch {
     summary.textContent = "the program has ended, or cannot be reached";
+    if (reached) cards.forEach((card) => dim(card, "lost since", reached));
+    reached = 0;
   }
   setTimeout(poll, 1000);
 }

@@ -222,6 +222,25 @@ def test_pictures_are_read_back_while_somebody_looks(context: fb.GlContext, tmp_
 
 
 @pytest.mark.parametrize("context", ["gl"], indirect=True)
+def test_who_looks_when_a_stream_is_over_sees_its_last_picture(
+    context: fb.GlContext, tmp_path: Path, model: str
+) -> None:
+    watcher, found = watcher_of(context, model, pictures(tmp_path, "green"), "synthetic"), list[bytes]()
+
+    def look() -> None:
+        over, live = watcher.snapshots()
+        assert (over.since is None) == (over.state == "live" or not over.results) and live.since is None
+        if over.state == "ended" and (made := watcher.pictures[0].next_jpeg(0, 0.0)) is not None:
+            found.append(made[1])
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        watcher.run(None, look, every=0.02)
+    last = cv2.imdecode(np.frombuffer(found[0], np.uint8), cv2.IMREAD_COLOR)
+    assert last is not None and last[0, -1].argmax() == 1, "green"
+
+
+@pytest.mark.parametrize("context", ["gl"], indirect=True)
 def test_a_camera_that_was_given_up_is_opened_again(context: fb.GlContext, model: str, webcam: Webcam) -> None:
     webcam.delay = 0.01
     work = Work("classify", model, save=(), options=ModelOptions())
