@@ -271,11 +271,11 @@ class GpuDelegate(Uncopied):
         each ``invoke``, an output at its end, which waits for the GPU. ``transfers`` counts these copies and
         ``transfer_guard`` forbids them. Do not change such an array during ``invoke``.
 
-        A texture (rgba8, rgba16f, rgba32f, bgra8 of OpenCL; r8, r32f for one channel; as an input also rgb8, rg8, r16f,
-        r16, rgb10_a2 and srgb8_alpha8 of OpenGL) holds batch 1 and at most 4 channels; row 0 is the top. Its value is
-        (texel - mean) / std with texels from 0 to 1, or unscaled (float formats); srgb8_alpha8 gives the stored bytes,
-        not decoded light. An input texture may have any size, and is sampled bilinearly. An output texture has the
-        tensor's size and gets value * std + mean.
+        A texture (rgba8, rgba16f, rgba32f, bgra8 of OpenCL; r8, r32f for one channel; as an input any format of floats
+        or normalized integers of OpenGL, and rgba16, r16, r16f of OpenCL) holds batch 1 and at most 4 channels; row 0
+        is the top. Its value is (texel - mean) / std with texels from 0 to 1, or unscaled (float formats); srgb8_alpha8
+        gives the stored bytes, not decoded light. An input texture may have any size, and is sampled bilinearly. An
+        output texture has the tensor's size and gets value * std + mean.
 
         An array of uint8 is a picture as an input texture is, (height, width, channels) or (channels, height, width)
         with 1, 3 or 4 channels, called r, g, b and a in their order there. A YuvPicture is one too, with r, g and b.

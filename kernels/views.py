@@ -18,14 +18,16 @@ SLICE_BYTES: dict[str, int] = {"f32": 16, "f16": 8, "i32": 16}
 """Bytes of one slice (four channels of one pixel) by storage."""
 TEXTURE_CHANNELS: dict[str, int] = {
     "rgba8": 4, "rgba16f": 4, "rgba32f": 4, "r8": 1, "r32f": 1,
-    "rgb8": 3, "rg8": 2, "r16f": 1, "srgb8_alpha8": 4, "rgb10_a2": 4, "bgra8": 4, "r16": 1, "rg16": 2,
+    "r16": 1, "r16f": 1, "rg8": 2, "rg16": 2, "rg16f": 2, "rg32f": 2,
+    "rgb8": 3, "rgb16": 3, "rgb16f": 3, "rgb32f": 3, "srgb8": 3, "rgb565": 3, "r11f_g11f_b10f": 3, "rgb9_e5": 3,
+    "rgba16": 4, "srgb8_alpha8": 4, "rgb10_a2": 4, "rgb5_a1": 4, "rgba4": 4, "bgra8": 4,
 }  # fmt: skip
-"""Channels of a texel by the texture formats that a tensor can be bound to. Those of the second row belong to one API
-each, and GL's are inputs only. Channels are named, so that it does not matter in which order memory has them.
+"""Channels of a texel by the texture formats that a tensor can be bound to. Those after the first row are inputs only,
+except OpenCL's bgra8. Channels are named, so that it does not matter in which order memory has them.
 """
 SAMPLE_BYTES: dict[str, int] = {"uint8": 1, "uint16": 2}
 """Bytes of a number by the types that planes in buffers have."""
-ENCODED_FORMATS = frozenset({"srgb8_alpha8"})
+ENCODED_FORMATS = frozenset({"srgb8", "srgb8_alpha8"})
 """The formats whose texels the hardware decodes to linear light. Kernels encode them again, because models are trained
 on the encoded bytes of photographs: an sRGB texture then gives the same values as the same bytes in rgba8.
 """

@@ -31,10 +31,13 @@ IMAGE_FORMATS: dict[str, tuple[int, int, Any]] = {
     "rg8": (_ORDER.RG, _TYPE.UNORM_INT8, np.uint8),
     "r16": (_ORDER.R, _TYPE.UNORM_INT16, np.uint16),
     "rg16": (_ORDER.RG, _TYPE.UNORM_INT16, np.uint16),
+    "rgba16": (_ORDER.RGBA, _TYPE.UNORM_INT16, np.uint16),
+    "r16f": (_ORDER.R, _TYPE.HALF_FLOAT, np.float16),
 }
 """By format: OpenCL's channel order and channel type, and the NumPy type of a channel."""
-INPUT_FORMATS = frozenset({"rg8", "r16", "rg16"})
-"""The formats of images that kernels only read: they are planes of video."""
+INPUT_FORMATS = frozenset({"rg8", "r16", "rg16", "rgba16", "r16f"})
+"""The formats of images that kernels only read: planes of video, and pictures that other libraries made."""
+_POCL = "Portable Computing Language"
 _FLAGS, _KINDS = cl.mem_flags, cl.mem_object_type
 
 
@@ -219,7 +222,11 @@ class ClImage(_ClObject, BasePicture[ClContext]):
         given = (memory.format.channel_order, memory.format.channel_data_type)
         formats = [name for name, (*wanted, _) in IMAGE_FORMATS.items() if tuple(wanted) == given]
         if not formats:
-            raise BindingError(f"an OpenCL image of {memory.format} cannot be bound: take {', '.join(IMAGE_FORMATS)}")
+            raise BindingError(
+                f"an OpenCL image of {memory.format} cannot be bound: copy it to one of {', '.join(IMAGE_FORMATS)}"
+            )
+        if formats[0] == "r16f" and memory.context.devices[0].platform.name == _POCL:
+            raise BindingError("PoCL reads images of one half per pixel wrongly: take r32f or rgba16f")
         self._adopt(memory, keep)
         self.format, self.size = formats[0], (int(memory.width), int(memory.height))
         described = f"OpenCL image {memory.int_ptr:#x} ({self.size[0]}x{self.size[1]} {self.format})"

@@ -62,6 +62,13 @@ GL, EGL = Enumerants("GL_"), Enumerants("EGL_")
 
 
 @functools.cache
+def gl_name(value: int) -> str:
+    """The name of one of GL's enumerants for a message, such as "GL_RGBA8UI"; its number if it has no name here."""
+    names = [name for name, text in _enumerants().items() if name.startswith("GL_") and int(text, 0) == value]
+    return min(names, key=len, default=f"0x{value:04x}")
+
+
+@functools.cache
 def signature(name: str) -> Signature:
     """The result type and the argument types of a function. Raises AttributeError if no raw module has it."""
     declared = _functions().get(name)

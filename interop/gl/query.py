@@ -11,7 +11,7 @@ import numpy as np
 
 from ..errors import BindingError, DeviceError
 from .context import GlContext
-from .khronos import GL
+from .khronos import GL, gl_name
 from .program import build_program
 from .state import copied_buffers, kept, program, storage_buffers
 from .state import texture as bound_texture
@@ -37,10 +37,16 @@ FORMATS: dict[str, PixelFormat] = {
 }
 """The formats that framebind makes, copies and writes. The keys are of TEXTURE_CHANNELS (kernels/views.py)."""
 INPUT_FORMATS: dict[str, int] = {
-    "rgb8": GL.RGB8, "rg8": GL.RG8, "r16f": GL.R16F, "srgb8_alpha8": GL.SRGB8_ALPHA8, "rgb10_a2": GL.RGB10_A2,
-    "r16": GL.R16, "rg16": GL.RG16,
+    "r16": GL.R16, "r16f": GL.R16F,
+    "rg8": GL.RG8, "rg16": GL.RG16, "rg16f": GL.RG16F, "rg32f": GL.RG32F,
+    "rgb8": GL.RGB8, "rgb16": GL.RGB16, "rgb16f": GL.RGB16F, "rgb32f": GL.RGB32F, "srgb8": GL.SRGB8,
+    "rgb565": GL.RGB565, "r11f_g11f_b10f": GL.R11F_G11F_B10F, "rgb9_e5": GL.RGB9_E5,
+    "rgba16": GL.RGBA16, "srgb8_alpha8": GL.SRGB8_ALPHA8, "rgb10_a2": GL.RGB10_A2, "rgb5_a1": GL.RGB5_A1,
+    "rgba4": GL.RGBA4,
 }  # fmt: skip
-"""More formats that kernels read, if another library made the texture, with GL's enumerants."""
+"""More formats that kernels read, if another library made the texture, with GL's enumerants. They are sampled, so that
+the format need only be known.
+"""
 _BY_INTERNAL = {
     **{pixels.internal: name for name, pixels in FORMATS.items()},
     **{internal: name for name, internal in INPUT_FORMATS.items()},
@@ -75,7 +81,7 @@ def checked(context: GlContext, what: str) -> Iterator[None]:
     if GL.OUT_OF_MEMORY in errors:
         raise DeviceError(f"{what}: {context} is out of GPU memory")
     if errors:
-        raise DeviceError(f"{what} failed on {context} with GL error {', '.join(f'0x{error:04x}' for error in errors)}")
+        raise DeviceError(f"{what} failed on {context} with {', '.join(map(gl_name, errors))}")
 
 
 def raise_if_lost(context: GlContext, errors: Collection[int]) -> None:
@@ -119,7 +125,10 @@ def texture(context: GlContext, id: int) -> tuple[tuple[int, int], str]:
     format = _BY_INTERNAL.get(internal) or (_UNSIZED.get(internal) if red_bits == 8 else None)
     if format is None:
         names = ", ".join(f"GL_{name.upper()}" for name in (*FORMATS, *INPUT_FORMATS))
-        raise BindingError(f"GL texture {id} has the internal format 0x{internal:04x}: tensors can be bound to {names}")
+        raise BindingError(
+            f"GL texture {id} has the format {gl_name(internal)}, which tensors are not bound to: draw it into a "
+            f"texture of one of {names}"
+        )
     return (width, height), format
 
 

@@ -14,7 +14,7 @@ from ..transfers import transfers
 from . import query as gl_query
 from .context import GlContext
 from .gl_object import COPY_BARRIERS, GlObject
-from .khronos import GL
+from .khronos import GL, gl_name
 from .query import FORMATS, checked
 from .state import copied_pixels, framebuffers, kept, pixel_reads, pixel_uploads, prepare_to_copy, restored
 from .state import texture as bound_texture
@@ -55,8 +55,9 @@ class GlTexture(GlObject, BasePicture[GlContext]):
     size : (int, int)
         Width and height in texels.
     format : str
-        One of the five formats; of a wrapped texture also "rgb8", "rg8", "r16f", "srgb8_alpha8" or "rgb10_a2", which
-        models and fragment programs read, and which are neither written nor copied.
+        One of the five formats; of a wrapped texture also any other of floats or normalized integers, such as "rgb8",
+        "rgb16f", "rgb565" or "srgb8_alpha8", which models and fragment programs read, and which are neither written
+        nor copied.
     context : GlContext
         The context that it lives in.
 
@@ -266,9 +267,7 @@ class GlTexture(GlObject, BasePicture[GlContext]):
                 gl.glFramebufferTexture2D(GL.FRAMEBUFFER, GL.COLOR_ATTACHMENT0, GL.TEXTURE_2D, self.id, 0)
                 status = gl.glCheckFramebufferStatus(GL.FRAMEBUFFER)
             if status != GL.FRAMEBUFFER_COMPLETE:
-                raise DeviceError(
-                    f"{self.context} can neither draw to {self.label} nor read it (status 0x{status:04x})"
-                )
+                raise DeviceError(f"{self.context} can neither draw to {self.label} nor read it ({gl_name(status)})")
             self._framebuffer = framebuffer
         return self._framebuffer
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Sequence
 from typing import Any
 
 import cv2
@@ -16,7 +17,7 @@ from framebind.delegate.plan.binding import TextureMapping
 from framebind.delegate.run.bindings import make_binding
 from framebind.interop.null.device import NullDevice, NullResource
 from framebind.kernels.tensor import TensorInfo
-from framebind.kernels.views import Dense, Picture
+from framebind.kernels.views import TEXTURE_CHANNELS, Dense, Picture
 from support.tiny_models import chain
 
 IMAGE = TensorInfo("image", (1, 4, 6, 3), "float32")
@@ -254,11 +255,25 @@ def test_buffers_hold_unpadded_channels(channels: int, context: fb.GlContext) ->
     np.testing.assert_array_equal(result.read().reshape(values.shape), values)
 
 
+RED, RG, RGB, RGBA, BYTES, HALF, FLOAT, SHORTS = 0x1903, 0x8227, 0x1907, 0x1908, 0x1401, 0x140B, 0x1406, 0x1403
 HOSTS_FORMATS = {
-    "rgb8": (0x8051, 0x1907, 0x1401), "rg8": (0x822B, 0x8227, 0x1401), "r16f": (0x822D, 0x1903, 0x140B),
-    "srgb8_alpha8": (0x8C43, 0x1908, 0x1401), "rgb10_a2": (0x8059, 0x1908, 0x8368),
+    "rgb8": (0x8051, RGB, BYTES), "rg8": (0x822B, RG, BYTES), "srgb8": (0x8C41, RGB, BYTES),
+    "srgb8_alpha8": (0x8C43, RGBA, BYTES),
+    "r16f": (0x822D, RED, HALF), "rg16f": (0x822F, RG, HALF), "rgb16f": (0x881B, RGB, HALF),
+    "rg32f": (0x8230, RG, FLOAT), "rgb32f": (0x8815, RGB, FLOAT),
+    "rgb10_a2": (0x8059, RGBA, 0x8368), "rgb5_a1": (0x8057, RGBA, 0x8034), "rgba4": (0x8056, RGBA, 0x8033),
+    "rgb565": (0x8D62, RGB, 0x8363), "r11f_g11f_b10f": (0x8C3A, RGB, 0x8C3B), "rgb9_e5": (0x8C3D, RGB, 0x8C3E),
+    "r16": (0x822A, RED, SHORTS), "rg16": (0x822C, RG, SHORTS), "rgb16": (0x8054, RGB, SHORTS),
+    "rgba16": (0x805B, RGBA, SHORTS),
 }  # fmt: skip
 """By format: GL's enumerants of it, and of the layout and the type of pixels that are uploaded."""
+NORM16 = frozenset({"r16", "rg16", "rgb16", "rgba16"})
+"""Formats of desktop GL alone, here."""
+FIELDS = {
+    "rgb10_a2": ((10, 10, 10, 2), "red lowest", np.uint32), "rgb5_a1": ((5, 5, 5, 1), "red highest", np.uint16),
+    "rgba4": ((4, 4, 4, 4), "red highest", np.uint16), "rgb565": ((5, 6, 5), "red highest", np.uint16),
+}  # fmt: skip
+"""By format of packed integers: the bits of each channel, their order in a word, and the word's type."""
 
 
 def hosts_texture(context: fb.GlContext, format: str, pixels: np.ndarray) -> fb.GlTexture:
@@ -275,20 +290,40 @@ def hosts_texture(context: fb.GlContext, format: str, pixels: np.ndarray) -> fb.
 
 def hosts_pixels(format: str) -> tuple[np.ndarray, np.ndarray]:
     """Pixels as GL takes them, 16 x 32, and the values that a model is to see."""
-    if format == "r16f":
-        values = (RNG.random((16, 32, 1)) * 4 - 2).astype(np.float16)
+    count = TEXTURE_CHANNELS[format]
+    if format in FIELDS:
+        return packed_integers(*FIELDS[format])
+    if format == "r11f_g11f_b10f":  # halves without a sign, with 6, 6 and 5 bits behind the point
+        halves = np.arange(16 * 32 * 3, dtype=np.uint32).reshape(16, 32, 3) * 9 & [0x7FF0, 0x7FF0, 0x7FE0]
+        packed = (halves >> [4, 4, 5] << [0, 11, 22]).sum(2, dtype=np.uint32)
+        return packed, halves.astype(np.uint16).view(np.float16).astype(np.float32)
+    if format == "rgb9_e5":
+        fractions, exponents = RNG.integers(0, 512, (16, 32, 3)), RNG.integers(8, 16, (16, 32, 1))
+        packed = (fractions << [0, 9, 18]).sum(2) + (exponents[..., 0] << 27)
+        return packed.astype(np.uint32), (fractions * 2.0 ** (exponents - 15 - 9)).astype(np.float32)
+    kind = HOSTS_FORMATS[format][2]
+    if kind in (HALF, FLOAT):
+        values = (RNG.random((16, 32, count)) * 4 - 2).astype(np.float16 if kind == HALF else np.float32)
         return values, values.astype(np.float32)
-    if format == "rgb10_a2":
-        channels = np.concatenate([RNG.integers(0, 1024, (16, 32, 3)), RNG.integers(0, 4, (16, 32, 1))], 2)
-        packed = (channels.astype(np.uint32) << np.array([0, 10, 20, 30], np.uint32)).sum(2, dtype=np.uint32)
-        return packed, (channels / [1023, 1023, 1023, 3]).astype(np.float32)
-    count = {"rgb8": 3, "rg8": 2, "srgb8_alpha8": 4}[format]
+    if kind == SHORTS:
+        stored = RNG.integers(0, 65536, (16, 32, count)).astype(np.uint16)
+        return stored, stored.astype(np.float32) / 65535
     stored = RNG.permuted(np.tile(np.arange(256, dtype=np.uint8), 2 * count)).reshape(16, 32, count)
     return stored, stored.astype(np.float32) / 255  # of sRGB too: a model sees the bytes of a photograph
 
 
+def packed_integers(bits: Sequence[int], order: str, word: type) -> tuple[np.ndarray, np.ndarray]:
+    """Random pixels in words, and their values."""
+    most = (1 << np.array(bits)) - 1
+    channels = RNG.integers(0, most + 1, (16, 32, len(bits)))
+    below = [sum(bits[:i] if order == "red lowest" else bits[i + 1 :]) for i in range(len(bits))]
+    return (channels << below).sum(2).astype(word), (channels / most).astype(np.float32)
+
+
 @pytest.mark.parametrize("format", HOSTS_FORMATS)
 def test_the_hosts_formats_are_read_as_numpy_reads_their_bytes(format: str, context: fb.GlContext) -> None:
+    if context.is_es and format in NORM16:
+        pytest.skip("GL ES 3.1 has no normalized format of 16 bits")
     stored, values = hosts_pixels(format)
     texture = hosts_texture(context, format, stored)
     assert texture.format == format
@@ -314,6 +349,30 @@ def test_an_image_of_blue_first_is_read_and_written(cl_context: fb.ClContext) ->
     cl.enqueue_copy(cl_context.queue, back, result, origin=(0, 0), region=(6, 4))
     np.testing.assert_array_equal(back[..., :3], pixels[..., :3])
     assert (back[..., 3] == 255).all()
+
+
+def test_an_image_of_sixteen_bits_is_read(cl_context: fb.ClContext) -> None:
+    kind = cl.ImageFormat(cl.channel_order.RGBA, cl.channel_type.UNORM_INT16)
+    frame = cl.create_image(cl_context.context, cl.mem_flags.READ_WRITE, kind, (6, 4))
+    pixels = RNG.integers(0, 65536, (4, 6, 4)).astype(np.uint16)
+    cl.enqueue_copy(cl_context.queue, frame, pixels, origin=(0, 0), region=(6, 4))
+    np.testing.assert_allclose(through(frame, (1, 4, 6, 4))[0], pixels / 65535, atol=1e-6)
+    values = cl.Buffer(cl_context.context, cl.mem_flags.READ_WRITE, 4 * 6 * 4 * 4)
+    with pytest.raises(fb.BindingError, match="cannot write rgba16"):
+        through(values, (1, 4, 6, 4), frame)
+
+
+def test_an_image_of_one_half_is_read_but_by_pocl(cl_context: fb.ClContext) -> None:
+    """PoCL 3.1 says that it has the format, and reads the same wrong number from each pixel."""
+    kind = cl.ImageFormat(cl.channel_order.R, cl.channel_type.HALF_FLOAT)
+    frame = cl.create_image(cl_context.context, cl.mem_flags.READ_WRITE, kind, (6, 4))
+    values = RNG.random((4, 6, 1)).astype(np.float16)
+    cl.enqueue_copy(cl_context.queue, frame, values, origin=(0, 0), region=(6, 4))
+    if "Portable" in cl_context.device.platform.name:
+        with pytest.raises(fb.BindingError, match="PoCL reads images of one half per pixel wrongly: take r32f"):
+            through(frame, (1, 4, 6, 1))
+    else:
+        np.testing.assert_array_equal(through(frame, (1, 4, 6, 1))[0], values)
 
 
 def test_parts_of_a_gl_buffer_are_read_and_written_each_in_its_place(context: fb.GlContext) -> None:

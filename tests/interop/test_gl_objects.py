@@ -20,6 +20,7 @@ from support.environment import is_wanted
 
 Array = npt.NDArray[Any]
 TEXTURE_2D, RGBA, UNSIGNED_BYTE = 0x0DE1, 0x1908, 0x1401
+RGBA8UI, RGBA_INTEGER = 0x8D7C, 0x8D99
 
 
 def texels(format: str, height: int = 6, width: int = 9) -> Array:
@@ -36,7 +37,7 @@ def foreign_texture(context: fb.GlContext, target: int = TEXTURE_2D, internal: i
     if width:
         unsigned, signed = ctypes.c_uint, ctypes.c_int
         arguments = (unsigned, signed, signed, signed, signed, signed, unsigned, unsigned, ctypes.c_void_p)
-        external = 0x1907 if internal == 0x8D62 else RGBA
+        external = RGBA_INTEGER if internal == RGBA8UI else RGBA
         tex_image = ctypes.CFUNCTYPE(None, *arguments)(context.gl._find("glTexImage2D"))
         tex_image(target, 0, internal, width, 3, 0, external, UNSIGNED_BYTE, None)
     return name.value
@@ -157,10 +158,12 @@ def test_foreign_textures_that_cannot_be_bound_are_refused(context: fb.GlContext
     empty = foreign_texture(context, width=0)
     with pytest.raises(fb.BindingError, match="has no storage yet"):
         fb.GlTexture.from_id(empty)
-    rgb = foreign_texture(context, internal=0x8D62)
-    with pytest.raises(fb.BindingError, match=r"internal format 0x8d62.*GL_RGBA8"):
-        fb.GlTexture.from_id(rgb)
-    for name in (cube, empty, rgb):
+    integers = foreign_texture(context, internal=RGBA8UI)
+    with pytest.raises(
+        fb.BindingError, match=r"has the format GL_RGBA8UI, which .* texture of one of GL_RGBA8, .*, GL_RGB16F"
+    ):
+        fb.GlTexture.from_id(integers)
+    for name in (cube, empty, integers):
         delete(context, "Textures", name)
 
 
