@@ -49,7 +49,7 @@ def run(prepare: Callable[[Scene], Task], options: Options, *, photograph: Path 
         if endless and options.output and not shown:
             raise fb.SourceError(f"{source.name} has no end: say how many --frames to write, or the --duration")
         name = Path(options.model).stem
-        opened = fb.Window(*with_bar(source.size), f"framebind: {name}", vsync=options.vsync) if shown else None
+        opened = _open_window(source, name, vsync=options.vsync) if shown else None
         window = stack.enter_context(opened) if opened else None
         _open_contexts(options, window, stack)
         timer, networks = fb.GlTimer(), list[Network]()
@@ -82,6 +82,14 @@ def run(prepare: Callable[[Scene], Task], options: Options, *, photograph: Path 
         bar = contextlib.nullcontext(lambda: None) if length is None else progress_bar("frames", length)
         with bar as advance:
             return player.play(frames=frames, duration=seconds, advance=advance)
+
+
+def _open_window(source: fb.Source, name: str, *, vsync: bool) -> fb.Window:
+    """A window for the source's frames and the bar below them."""
+    try:
+        return fb.Window(*with_bar(source.size), f"framebind: {name}", vsync=vsync)
+    except fb.DeviceError as error:
+        raise fb.DeviceError(f"{error}. A demo needs no window with --output FILE or --headless") from error
 
 
 def _open_contexts(options: Options, window: fb.Window | None, stack: contextlib.ExitStack) -> None:

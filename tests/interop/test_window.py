@@ -123,7 +123,9 @@ def test_where_there_is_no_display_the_message_is_glfws_own_and_says_what_to_do(
     environment = {k: v for k, v in os.environ.items() if k not in ("DISPLAY", "WAYLAND_DISPLAY", "XDG_RUNTIME_DIR")}
     code = "import framebind as fb\ntry: fb.Window(64, 48)\nexcept fb.DeviceError as error: print(error)"
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, cwd=tmp_path)
-    assert re.fullmatch(r"GLFW cannot open a display: .* use --output FILE .* \([^()']+\)\n", done.stdout), done.stdout
+    assert re.fullmatch(r"GLFW cannot open a display: .* use GlContext\.headless\(\), .* \([^()']+\)\n", done.stdout), (
+        done.stdout
+    )
 
 
 def test_two_windows_take_turns(display: None) -> None:

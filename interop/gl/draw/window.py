@@ -93,7 +93,7 @@ class Window(Uncopied):
         if width <= 0 or height <= 0:
             raise DeviceError(f"a window of {width} x {height} is impossible: both are at least 1")
         with _glfw_errors(
-            "GLFW cannot open a display: if there is none, use --output FILE or --headless, or GlContext.headless()"
+            "GLFW cannot open a display: if there is none, use GlContext.headless(), which needs no window"
         ):
             if not glfw.init():
                 raise DeviceError("glfw.init() failed")
@@ -219,7 +219,7 @@ class _GlfwOwner:
                 return
         raise DeviceError(
             f"no window with OpenGL 4.3 or OpenGL ES 3.1 can be opened ({'; '.join(tried)}): update the graphics "
-            "driver, or use --output FILE or --headless, or GlContext.headless()"
+            "driver, or use GlContext.headless(), which needs no window"
         )
 
     def make_current(self) -> None:
