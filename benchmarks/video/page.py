@@ -1,5 +1,5 @@
 """Writes docs/video-times.md from the measurements in benchmarks/results (video, gpus, watch), and adds new ones there.
-Those in benchmarks/results/medians are older: their samples were not kept, and the page says so.
+Those in benchmarks/results/medians are older: they have medians only, and the page says so.
 
 python benchmarks/video/page.py                              write the page
 python benchmarks/video/page.py ROWS.json --commit HASH      keep what measure.py, gpus.py or watch.py wrote first
@@ -19,66 +19,61 @@ import typer
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "benchmarks" / "results"
 PAGE = ROOT / "docs" / "video-times.md"
-HEADER = """# Videos decoded and run on the GPU
+HEADER = """# Times of videos
 
-This page says how many frames per second framebind decodes and runs on one GPU, beside other ways to do it.
-`benchmarks/video/measure.py` makes a clip of 1080p H.264 (x264, ultrafast, 30 frames/s). Several sessions process it
-side by side, one thread each, in one process or divided among several:
+How many frames per second does a GPU decode and run? `python benchmarks/video/page.py` writes this page from
+`benchmarks/results`.
 
-- *decoder alone*: NVDEC by PyAV, in a CUDA context of framebind. It is measured before and after the rows of framebind.
-- *framebind*: NVDEC's frames are bound to the model, in 16 bits; the outputs stay on the GPU.
-- *framebind, read*: the CPU reads all outputs of each frame, while the next frame is decoded.
+- *Steady* is the rate in frames/s while all sessions work; *whole* that of the whole run, with opening and closing of
+  files.
+- *Cores* are CPU seconds per 1,000 frames of the whole run: the cores that 1,000 frames/s keep busy.
+- Each row names the run from which it comes: [runs](#runs) has its date, commit and command.
+- Figures are medians. Where samples were kept, they are *median / p99 of N* runs.
 
-`benchmarks/video/compare.py` runs the same clip in other ways, each once, after all are set up:
+## One GPU
 
+`benchmarks/video/measure.py` makes a clip of 1080p H.264 (x264, ultrafast, 30 frames/s), which eight sessions decode
+and run at once, a thread each. `benchmarks/video/compare.py` runs the same clip in other ways.
+
+- *decoder alone*: NVDEC by PyAV, in a CUDA context of framebind. It opens a new decoder for each file.
+- *framebind*: the model reads NVDEC's frames in place, in 16 bits; the outputs stay on the GPU. Since commit 11ae8c9
+  the decoder is used again for the next file.
 - *nvdec-torch*: NVDEC by PyAV; colours, scaling and the same model in PyTorch, in float16, as one CUDA graph.
-- *cv2-litert-cpu* and *cv2-litert-gpu*: OpenCV decodes and scales on the CPU, and LiteRT runs the model on the CPU (two
+- *cv2-litert-cpu*, *cv2-litert-gpu*: OpenCV decodes and scales on the CPU; LiteRT runs the model on the CPU (two
   threads per session) or with its own GPU accelerator.
 
-Figures are medians of the runs. Where samples were kept, the page has *median / p99 of N* runs: 99% of them are at
-least as good.
+Opening and closing takes much of a run of 150 to 300 frames. Compare only rows of one run.
 
-- Rates, shares and the first *cores* are those of the steady part of a run, in which all sessions work.
-- A *whole* run also has the opening and closing of the files, and the time in which some sessions have ended. In rows
-  without *whole*, and in all older measurements, the first columns are of whole runs.
-- A *share* is the rate divided by the mean rate of the decoder alone in as many processes.
-- *Cores* are CPU seconds of the processes per 1,000 frames, which is the same as cores per 1,000 frames/s.
-- *Bytes* are the pixels, inputs and outputs that framebind copied between CPU and GPU, per frame.
-- *Error* is the mean difference between the last frame's outputs and LiteRT's on the CPU, for a frame that FFmpeg
-  converted and OpenCV scaled, as a share of the largest value. It is that of the output that differs most; for the pose
-  model this is one number, the probability of a person. OpenCV 5 converts exactly as FFmpeg does.
-
-`python benchmarks/video/page.py` writes this page from `benchmarks/results`; edit the measurements there instead.
 """
-
-
 GPUS_HEADER = """
-## Rows of videos on several GPUs
+## Several GPUs
 
-`benchmarks/video/gpus.py` processes such a clip many times with `process --gpus`, which writes rows as JSONL.
-*Whole* counts from the start of the processes to their end, *steady* only while all sessions have work. Rates are
-frames/s, *cores* CPU seconds per 1,000 frames. *Times* is the rate of all GPUs divided by the rate of one.
+`benchmarks/video/gpus.py` processes such a clip many times with `process --gpus`, which writes rows as JSONL. *Times*
+is the rate of all GPUs divided by the rate of one.
+
 """
-
-
 WATCH_HEADER = """
-## Streams watched at once
+## Live streams
 
 `benchmarks/video/watch.py` serves such a clip over HTTP on loopback, at its own rate, to several streams, which `watch`
-runs through a task on one context. Rates are results per second, of all streams and of the slowest one. *Latency* is
-the time from the arrival of a frame's packet to its result: the largest median, and the largest 95th percentile, of a
-stream. *Dropped* is the share of frames that were skipped for lack of time; *cores* are CPU seconds of the process per
-second, without the servers.
+runs through a task on one context. One thread runs the model; if it is too slow for all frames, the newest one counts.
+
+- *Results/s* are those of all streams, *slowest* those of the slowest one.
+- *Latency* is the time from the arrival of a frame's packet to its result: the largest median, and the largest 95th
+  percentile, of a stream.
+- *Dropped* is the share of frames that were skipped; *cores* are CPU seconds per second, without the servers.
+
 """
+RUNS_HEADER = """
+## Runs
+
+| run | machine | frames per file | commit and date | command |
+| --- | --- | ---: | --- | --- |
+"""
+Result = dict[str, Any]
 
 
-def _section(lines: list[str], result: dict[str, Any]) -> str:
-    """The lines of a result, and what there is to say about it."""
-    remarks = [result.get("note", ""), "" if "samples" not in result else "Medians only, no samples kept."]
-    return "\n".join(lines) + "\n" + "".join(f"\n{remark}\n" for remark in remarks if remark)
-
-
-def _figure(row: dict[str, Any], name: str, form: str, *, most: bool = False) -> str:
+def _figure(row: Result, name: str, form: str, *, most: bool = False) -> str:
     """A cell: a figure, with the p99 and number of its samples if they were kept; ``most``: the larger the better."""
     if row.get(name) is None:
         return ""
@@ -87,91 +82,89 @@ def _figure(row: dict[str, Any], name: str, form: str, *, most: bool = False) ->
     return f"{row[name]:{form}}{kept}"
 
 
-def watch_table(result: dict[str, Any]) -> str:
-    """A result of watch.py as a section."""
-    lines = [
-        f"\n### {result['machine']}, {result['date']}\n",
-        f"PyAV {result['pyav']}, {result['cpus']} CPU cores, commit {result['commit']}: `{result['command']}`\n",
-        "| task | streams | decoder | results/s | least | latency, ms | 95% | dropped | cores |",
-        "| --- | ---: | --- | ---: | ---: | ---: | ---: | ---: | ---: |",
-    ]
-    lines += [
-        f"| {row['task']} | {row['streams']} | {row['decoder']} | {row['rate']:,.0f} | {row['least_rate']:.1f} | "
-        f"{row['latency_median']:.1f} | {row['latency_p95']:.1f} | {row['dropped']:.1%} | {row['cores']:.2f} |"
-        for row in result["rows"]
-    ]
-    return _section(lines, result)
+def _table(columns: str, rows: list[list[str]]) -> str:
+    """A table; columns that begin with "#" have numbers."""
+    names = columns.split(", ")
+    lines = [[name.lstrip("#") for name in names], ["---:" if name[0] == "#" else "---" for name in names], *rows]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
-def gpus_table(result: dict[str, Any]) -> str:
-    """A result of gpus.py as a section."""
-    lines = [
-        f"\n### {result['machine']}, {result['date']}\n",
-        f"Commit {result['commit']}, {result['sessions']} videos of {result['clip_frames']} frames at once per GPU: "
-        f"`{result['command']}`\n",
-        "| task | GPUs | processes | frames | whole | times | cores | steady | times | cores |",
-        "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
-    ]
-    one: dict[str, Any] = {}
-    for row in result["rows"]:
-        one = row if row["gpus"] == 1 else one
-        whole, steady = (_times(row, one, name) for name in ("whole", "steady"))
-        rates = ["" if row.get(name) is None else f"{row[name]:,.0f}" for name in ("whole", "steady")]
-        cores = ["" if row.get(name) is None else f"{row[name]:.2f}" for name in ("cores", "steady_cores")]
-        frames = f"{row['frames']:,}" if row["frames"] else ""
-        lines.append(
-            f"| {row['task']} | {row['gpus']} | {row['processes']} | {frames} | {rates[0]} | {whole} | "
-            f"{cores[0]} | {rates[1]} | {steady} | {cores[1]} |"
-        )
-    return _section(lines, result)
+def video_table(results: dict[str, Result]) -> str:
+    """The rows of measure.py and compare.py, by model. Without a steady part, the rate is that of the whole run."""
+    rows: list[list[str]] = []
+    for run, result in results.items():
+        for row in result["rows"]:
+            if row["why_not"]:
+                continue
+            steady = row.get("whole_rate") is not None
+            rate, cores = ("whole_rate", "whole_cores") if steady else ("rate", "cores")
+            rows.append([
+                row["model"], row["on"], str(row["sessions"]), str(row.get("processes", 1)),
+                _figure(row, "rate", ",.0f", most=True) if steady else "",
+                _figure(row, rate, ",.0f", most=True), _figure(row, cores, ".2f"), run,
+            ])  # fmt: skip
+    rows.sort(key=lambda row: row[0])
+    return _table("model, way, #sessions, #processes, #steady, #whole, #cores, run", rows)
 
 
-def _times(row: dict[str, Any], one: dict[str, Any], name: str) -> str:
+def gpus_table(results: dict[str, Result]) -> str:
+    """The rows of gpus.py, by task."""
+    rows: list[list[str]] = []
+    for run, result in results.items():
+        one: Result = {}
+        for row in result["rows"]:
+            one = row if row["gpus"] == 1 else one
+            rows.append([
+                row["task"], str(row["gpus"]), str(result["sessions"]), str(row["processes"]),
+                _figure(row, "steady", ",.0f", most=True), _times(row, one, "steady"),
+                _figure(row, "whole", ",.0f", most=True), _times(row, one, "whole"), _figure(row, "cores", ".2f"), run,
+            ])  # fmt: skip
+    rows.sort(key=lambda row: row[0])
+    return _table("task, #GPUs, #videos per GPU, #processes, #steady, #times, #whole, #times, #cores, run", rows)
+
+
+def _times(row: Result, one: Result, name: str) -> str:
     """A rate of several GPUs as a multiple of one's."""
     return f"{row[name] / one[name]:.2f}" if row is not one and row.get(name) and one.get(name) else ""
 
 
-def table(result: dict[str, Any]) -> str:
-    """A result as a section."""
-    lines = [
-        f"\n## {result['machine']}, {result['date']}\n",
-        f"{result['driver']}, PyAV {result['pyav']}, {result['cpus']} CPU cores, commit {result['commit']}, "
-        f"{result['frames']} frames: `{result['command']}`\n",
-        "| model | | sessions | processes | frames/s | share | cores | whole | cores | bytes | error |",
-        "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
-    ]
-    for row in result["rows"]:
-        if row["why_not"]:
-            lines.append(f"| {row['model']} | {row['on']} | | | {_short(row['why_not'])} | | | | | | |")
-            continue
-        share = "" if row["share"] is None else f"{row['share']:.1%}"
-        error = "" if row["error"] is None else f"{row['error']:.1e}"
-        nbytes = "" if not row["on"].startswith("framebind") else f"{row['bytes_per_frame']:,.0f}"
-        lines.append(
-            f"| {row['model']} | {row['on']} | {row['sessions']} | {row.get('processes', 1)} | "
-            f"{_figure(row, 'rate', ',.0f', most=True)} | {share} | {_figure(row, 'cores', '.2f')} | "
-            f"{_figure(row, 'whole_rate', ',.0f', most=True)} | {_figure(row, 'whole_cores', '.2f')} | "
-            f"{nbytes} | {error} |"
-        )
-    return _section(lines, result)
+def watch_table(results: dict[str, Result]) -> str:
+    """The rows of watch.py."""
+    rows = [
+        [
+            row["task"], str(row["streams"]), row["decoder"], f"{row['rate']:,.0f}", f"{row['least_rate']:.1f}",
+            f"{row['latency_median']:.1f}", f"{row['latency_p95']:.1f}", f"{row['dropped']:.1%}", f"{row['cores']:.2f}",
+            run,
+        ]
+        for run, result in results.items()
+        for row in result["rows"]
+    ]  # fmt: skip
+    columns = "task, #streams, decoder, #results/s, #slowest, #latency in ms, #95%, #dropped, #cores, run"
+    return _table(columns, rows)
 
 
-def _short(text: str) -> str:
-    return text.strip().splitlines()[0].replace("|", "/")[:80]
+def _run(name: str, result: Result) -> str:
+    """The line of a run."""
+    pyav = f"PyAV {result['pyav']}" if "pyav" in result else ""
+    machine = ", ".join(filter(None, (result["machine"], result.get("driver"), pyav)))
+    frames = str(result.get("frames") or result.get("clip_frames") or "")
+    when = f"{result['commit']}, {result['date']}" + (", medians only" if "samples" in result else "")
+    return f"| {name} | {machine} | {frames} | {when} | `{result['command']}` |\n"
 
 
 def page() -> str:
     """The whole page, the newest results first."""
-    watched = _results("watch")
-    return "".join(
-        [
-            HEADER, *map(table, _results("video")), GPUS_HEADER, *map(gpus_table, _results("gpus")),
-            WATCH_HEADER if watched else "", *map(watch_table, watched),
-        ]
-    )  # fmt: skip
+    runs: dict[str, Result] = {}
+    named: dict[str, dict[str, Result]] = {}
+    for kind in ("video", "gpus", "watch"):
+        for result in _results(kind):
+            name = f"{kind}-{len(named.get(kind, {})) + 1}"
+            runs[name] = named.setdefault(kind, {})[name] = result
+    text = HEADER + video_table(named["video"]) + GPUS_HEADER + gpus_table(named["gpus"])
+    return text + WATCH_HEADER + watch_table(named["watch"]) + RUNS_HEADER + "".join(map(_run, runs, runs.values()))
 
 
-def _results(kind: str) -> list[dict[str, Any]]:
+def _results(kind: str) -> list[Result]:
     paths = [path for folder in (RESULTS, RESULTS / "medians") for path in sorted((folder / kind).glob("*.json"))]
     found = [json.loads(path.read_text(encoding="utf-8")) for path in paths]
     return sorted(found, key=lambda each: each["date"], reverse=True)

@@ -139,10 +139,8 @@ def _node(arguments: tuple[Any, ...]) -> KernelNode:
 def launches_before(steps: Sequence[Step]) -> list[list[int]]:
     """The numbers of the launches that each step's launch waits for: all that run side by side before it.
 
-    Launches that need not wait for one another run side by side: heads of a model, the copies of a batch's frames. One
-    after the other, streams of face_detection_front and pose_landmark_lite took 7 and 4% longer, and eight objects in
-    and out 13% (one H200, driver 580.159.04, 2026-11-22, 7b7bcdf: ``benchmarks/batch.py --backend cuda --side-by-side
-    2,3,99,2,3,99``, an option that it had then; ``benchmarks/results/medians/graphs``).
+    Launches that need not wait for one another run side by side, which is faster than one after the other: heads of a
+    model, the copies of a batch's frames.
     """
     starts = [0, *hazards(steps), len(steps)]
     found: list[list[int]] = []

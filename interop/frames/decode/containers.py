@@ -16,9 +16,7 @@ OPEN_SECONDS, READ_SECONDS, LIVE_OPEN_SECONDS = 10.0, 10.0, 5.0
 _TAKES_ANY_TEXT, _TEXT_ERRORS = 19, {"metadata_errors": "replace"}
 """The version of PyAV that takes titles that are no UTF-8, and the argument by which older ones do."""
 PACKETS_ONLY = {"codec_whitelist": "none", "probesize": "32"}
-"""FFmpeg's options that let it open a file without decoding some of its frames, which takes 9 ms of CPU time at 720p,
-and 0.4 without (2 cores, 2026-11-22; means of 20 by a script that is not kept).
-"""
+"""FFmpeg's options that let it open a file without decoding some of its frames, which takes most of an opening."""
 
 
 def open_container(

@@ -1,8 +1,8 @@
 """Rules of thumb: the numbers by which convolutions and bottlenecks divide their work among invocations.
 
 All were chosen on an NVIDIA H200 (132 compute units, 270,336 resident invocations, matrix units), OpenCL with halves,
-on 2026-11-21, from kernels timed inside one dispatch (``python benchmarks/inside.py MODEL``). The sweeps were scripts
-that are not kept; ``python benchmarks/convolutions.py`` runs a sweep of the same layers. The results are in
+on 2026-11-21, from kernels timed inside one dispatch (``python benchmarks/inside.py MODEL``).
+``python benchmarks/convolutions.py`` runs a sweep of the same layers. The rules are in
 docs/internals/loads-and-registers.md and docs/internals/tensor-cores.md. A constant that says "not measured" was chosen
 without a sweep. ``SUSTAINED_SPEED`` measures the neighbours of most choices on the user's own device.
 """
@@ -55,8 +55,8 @@ PATCH_SLICES = 8
 """Slices of local memory per invocation of a work-group: 32 KiB for 256 invocations. A limit, not measured."""
 
 # row_conv.kern: tiles of pixels in local memory, without matrix units. Chosen on an H200 by OpenGL on 2026-11-22, from
-# style_transfer's and deeplab's convolutions as separate dispatches, by a script that is not kept; the results are in
-# docs/internals/loads-and-registers.md. ``benchmarks/convolutions.py --backend opengl`` times the same layers.
+# style_transfer's and deeplab's convolutions as separate dispatches, which ``benchmarks/convolutions.py --backend
+# opengl`` times. docs/internals/loads-and-registers.md has the rules.
 
 ROW_PIXELS, ROW_RUNS = (8, 4), (1, 2, 3, 4, 6, 8)
 ROW_HEIGHTS, ROW_SPLITS = (4, 6, 8, 12, 16, 24, 32), (1, 2, 3, 4, 5, 6, 8)
