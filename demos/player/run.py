@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,7 +19,6 @@ from ...video.models import find_model
 from ...video.network import Network
 from ...video.signals import ended_by_signals
 from ...video.task import Scene, Task
-from .files import check_written
 from .hud import STARTING, Hud, with_bar
 from .keys import LEGEND, press
 from .laps import Laps
@@ -142,11 +141,33 @@ def _source(options: Options, photograph: Path) -> fb.Source:
         if given is not None and not taken:
             raise typer.BadParameter(f"{option} is for {TAKES[option]}: '{fb.masked_address(name)}' has its own")
     written = [*options.output, *([options.profile] if options.profile else [])]
-    check_written(written, source=name, model=options.model)
+    _check_written(written, source=name, model=options.model)
     name = f"synthetic:{photograph}" if name == "synthetic" else name
     return fb.open_source(
         name, size=size, fps=options.fps, fourcc=options.fourcc, matrix=options.matrix, loop=options.loop
     )
+
+
+def _check_written(written: Sequence[Path], *, source: str, model: str) -> None:
+    """Refuse to write a file that is also read, is in a folder of pictures that is read, or is named twice.
+
+    ``source`` and ``model`` are anything that --source and --model take. Raises BadParameter.
+    """
+    places = [path.resolve() for path in written]
+    for path, place in zip(written, places, strict=True):
+        if places.count(place) > 1:
+            raise typer.BadParameter(f"'{path}' would be written twice: give each file once")
+        is_read = any(_is_same(path, read) for read in (source, source.removeprefix("synthetic:"), model))
+        if is_read or (path.exists() and _is_same(path.parent, source)):
+            raise typer.BadParameter(f"'{path}' is read and would be replaced: write to another file")
+
+
+def _is_same(one: Path, other: str) -> bool:
+    """Whether both are the same file or folder, by whatever names; False if one of them does not exist."""
+    try:
+        return os.path.samefile(one, other)
+    except (OSError, ValueError):
+        return False
 
 
 def main(prepare: Callable[[Scene], Task], options: Options, *, photograph: Path = PHOTOGRAPH) -> None:
