@@ -31,9 +31,8 @@ os.environ.setdefault("EGL_PLATFORM", "surfaceless")
 
 from framebind.tools.certify.checks import Subject, check_of, is_quantized
 from framebind.tools.certify.devices import backend_of, open_context, versions
-from framebind.tools.certify.execution import run_on_device
 from framebind.tools.certify.pictures import SIGNED
-from framebind.tools.certify.worker import described
+from framebind.tools.certify.worker import described, run_on_device
 from framebind.video.models import BUNDLED, model_folders
 
 HERE = Path(__file__).parent

@@ -121,10 +121,9 @@ def test_the_command_says_what_the_file_holds_before_it_writes(tmp_path: Path) -
     """It goes on with a plan of its own that has no time left: nothing is checked, and nothing fails."""
     output = tmp_path / "mine.json"
     program = (
-        "import typer; from framebind.tools.certify.checks import Subject\n"
-        "from framebind.tools.certify import command\n"
+        "import typer; from framebind.tools.certify import checks\n"
         "from framebind.tools.commands import certify\n"
-        f"command.subjects = lambda *_, **__: [Subject('operator', {EXP.name!r})]\n"
+        f"checks.subjects = lambda *_, **__: [checks.Subject('operator', {EXP.name!r})]\n"
         "typer.run(certify.certify)"
     )
     command = [sys.executable, "-c", program, "--device", "gl", "--minutes", "0", "--output", str(output)]

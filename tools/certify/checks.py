@@ -1,5 +1,7 @@
 """Checks: a model, its inputs, LiteRT's results for them, and the largest error that the GPU may have.
 
+The plan of a certification has the most informative subjects first, because the time may not suffice for all.
+
 Errors are the largest difference as a part of the largest expected value; for quantized operators, the largest
 difference in steps of the output.
 """
@@ -9,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -24,7 +26,7 @@ from ...delegate.compiler import StorageRule
 from ...delegate.lower.precision import choose_storage
 from ...delegate.read.reader import read_model
 from .cases.compiled import Run, all_halves
-from .cases.cover import all_runs
+from .cases.cover import all_runs, kept_cover
 from .cases.lstm_models import FORMS, Form, lstm
 from .cases.operator_models import run_on_cpu, runtime_inputs
 from .cases.quantized_models import Quantized, cases, random_inputs
@@ -314,3 +316,33 @@ def _on_cpu(model: bytes, inputs: Inputs, kernels: litert.OpResolverType = liter
 _CHECKS: dict[Kind, Callable[[Subject], Check]] = {
     "operator": _operator, "quantized": _quantized, "lstm": _lstm, "graph": _graph, "model": _model,
 }  # fmt: skip
+
+
+# The plan -----------------------------------------------------------------------------------------------------------
+
+GRAPHS = {False: 60, True: 1000}
+"""By whether everything is checked: the number of random graphs, of seeds from 0."""
+
+
+def subjects(models: Sequence[Path], *, everything: bool) -> list[Subject]:
+    """The subjects to check on each device. ``models`` are compared in 32 bits and in 16.
+
+    First comes a case of each operator, then a case of each kernel signature, quantized operators, random graphs and
+    models, then the cases that reach every feature of the kernels; with ``everything`` all other cases follow.
+    """
+    first = {run.case.operator: run for run in reversed(kept_cover("features"))}
+    ordered: list[Subject] = [
+        *_operator_subjects(first.values()),
+        *_operator_subjects(kept_cover("signatures")),
+        *(Subject("quantized", str(case)) for case in cases()),
+        *(Subject("lstm", f"LSTM {form}") for form in FORMS),
+        *(Subject("graph", str(seed)) for seed in range(GRAPHS[everything])),
+        *(Subject("model", str(path), half) for path in models for half in (False, True)),
+        *_operator_subjects(kept_cover("features")),
+        *(_operator_subjects(all_runs()) if everything else ()),
+    ]
+    return list(dict.fromkeys(ordered))
+
+
+def _operator_subjects(runs: Iterable[Run]) -> Iterable[Subject]:
+    return (Subject("operator", str(run), run.half) for run in runs)
