@@ -28,8 +28,8 @@ import framebind as fb
 from framebind.demos.player.options import Options
 from framebind.demos.player.run import run
 from framebind.video.assets import PHOTOGRAPH
-from framebind.video.task import Scene, Task
-from framebind.video.tasks import segmentation, style_transfer
+from framebind.video.task import Drawing, Scene
+from framebind.video.tasks import find_task
 
 VIDEO_FRAMES = 120
 WARM_UP = 0.2
@@ -38,9 +38,9 @@ MAX_GROWTH = 4.0
 """Largest growth of resident memory after the warm-up, in MiB: three frames of 640x480."""
 MAX_RATIO = 2.0
 """Largest ratio of the 99th percentile of frame times to their median."""
-DEMOS: dict[str, tuple[Callable[[Scene], Task], str]] = {
-    "style_transfer": (style_transfer.prepare, "style_transfer"),
-    "segmentation": (segmentation.prepare, "selfie_segmentation"),
+DEMOS: dict[str, tuple[Callable[[Scene], Drawing], str]] = {
+    "style_transfer": (find_task("style").prepare, "style_transfer"),
+    "segmentation": (find_task("matte").prepare, "selfie_segmentation"),
 }
 
 
@@ -65,7 +65,7 @@ class Soak:
     frames: int = 0
     started: float = 0.0
 
-    def prepare(self, prepare: Callable[[Scene], Task], scene: Scene) -> Task:
+    def prepare(self, prepare: Callable[[Scene], Drawing], scene: Scene) -> Drawing:
         """Make the task, and wrap its draw."""
         task, context = prepare(scene), scene.picture.context
 
@@ -78,7 +78,7 @@ class Soak:
                 self.samples.append(self._sample(context, now - self.started))
             task.draw(frame)
 
-        return Task(draw, task.variants, task.overlay)
+        return Drawing(draw, task.variants, task.overlay)
 
     def _sample(self, context: fb.GlContext, seconds: float) -> Sample:
         gc.collect()

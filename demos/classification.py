@@ -9,13 +9,13 @@ from typing import Annotated
 import typer
 
 from ..video.assets import PHOTOGRAPH
-from ..video.tasks.classification import prepare
+from ..video.tasks.classify import TASK
 from ..video.vision.pictures import photographs_of_skimage
 from .player.options import Options, demo
 from .player.run import main
 
 
-@demo("mobilenet_v1_1.0_224")
+@demo(TASK.model)
 def command(
     options: Options,
     labels: Annotated[
@@ -27,7 +27,7 @@ def command(
     Example: python -m framebind demo classification --camera 0 --labels imagenet.txt
     """
     folder = photographs_of_skimage()
-    main(partial(prepare, labels=labels), options, photograph=folder / "chelsea.png" if folder else PHOTOGRAPH)
+    main(partial(TASK.prepare, labels=labels), options, photograph=folder / "chelsea.png" if folder else PHOTOGRAPH)
 
 
 if __name__ == "__main__":

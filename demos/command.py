@@ -1,21 +1,48 @@
-"""``python -m framebind demo NAME``: every module in demos/ that has a ``command``."""
+"""``python -m framebind demo NAME``: the files in demos/ that have a ``command``, and tasks that have no such file."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from importlib import import_module
 from pkgutil import iter_modules
 
 import typer
 
 from .. import demos
+from ..video import tasks
+from ..video.task import VideoTask
+from ..video.tasks import find_task, task_names
+from .player.options import Options
+from .player.options import demo as with_options
+from .player.run import main
 
 demo = typer.Typer(
     no_args_is_help=True,
     help="Show what a model makes of a camera, a video or a picture.\n\nExample: python -m framebind demo "
     "style_transfer --camera 0",
 )
-for found in iter_modules(demos.__path__):
-    if not found.ispkg:
-        module = import_module(f"{demos.__name__}.{found.name}")
-        if hasattr(module, "command"):
+
+
+def _command_of(name: str, task: VideoTask) -> Callable[..., None]:
+    """The demo of a task that has no file in demos/."""
+
+    def command(options: Options) -> None:
+        main(task.prepare, options)
+
+    about = import_module(f"{tasks.__name__}.{name}").__doc__ or ""
+    command.__doc__ = f"{about.splitlines()[0]}\n\nExample: python -m framebind demo {name} --camera 0"
+    return with_options(task.model)(command)
+
+
+def _add_commands() -> None:
+    shown = list[VideoTask]()
+    for found in iter_modules(demos.__path__):
+        if not found.ispkg and hasattr(module := import_module(f"{demos.__name__}.{found.name}"), "command"):
             demo.command(found.name)(module.command)
+            shown.append(module.TASK)
+    for name in task_names():
+        if (task := find_task(name)) not in shown and "video" in task.saves:
+            demo.command(name)(_command_of(name, task))
+
+
+_add_commands()

@@ -8,12 +8,12 @@ from typing import Annotated
 
 import typer
 
-from ..video.tasks.detection import prepare
+from ..video.tasks.detect import TASK
 from .player.options import Options, demo
 from .player.run import main
 
 
-@demo("face_detection_front")
+@demo(TASK.model)
 def command(
     options: Options,
     score: Annotated[
@@ -29,7 +29,7 @@ def command(
 
     Example: python -m framebind demo detection --camera 0 --model mobile_ssd_v2_float_coco --labels coco.txt
     """
-    main(partial(prepare, score=score, labels=labels), options)
+    main(partial(TASK.prepare, score=score, labels=labels), options)
 
 
 if __name__ == "__main__":

@@ -7,12 +7,12 @@ from pathlib import Path
 import typer
 
 from ..video.assets import HAND_PICTURE, PHOTOGRAPH
-from ..video.tasks.landmarks import prepare
+from ..video.tasks.landmarks import TASK
 from .player.options import Options, demo
 from .player.run import main
 
 
-@demo("pose_landmark_lite")
+@demo(TASK.model)
 def command(options: Options) -> None:
     """Draw the skeleton of a person, or, with --model hand_landmark_lite, of a hand.
 
@@ -22,7 +22,7 @@ def command(options: Options) -> None:
 
     Example: python -m framebind demo landmarks --camera 0 --model hand_landmark_lite
     """
-    main(prepare, options, photograph=HAND_PICTURE if "hand" in Path(options.model).stem else PHOTOGRAPH)
+    main(TASK.prepare, options, photograph=HAND_PICTURE if "hand" in Path(options.model).stem else PHOTOGRAPH)
 
 
 if __name__ == "__main__":

@@ -7,12 +7,12 @@ from typing import Annotated
 
 import typer
 
-from ..video.tasks.poses import LEAST_SCORE, People, prepare
+from ..video.tasks.poses import LEAST_SCORE, TASK, People
 from .player.options import Options, demo
 from .player.run import main
 
 
-@demo("multi_person_mobilenet_v1_075_float")
+@demo(TASK.model)
 def command(
     options: Options,
     people: Annotated[People, typer.Option(help="Look for several people, or for one.")] = "several",
@@ -26,7 +26,7 @@ def command(
 
     Example: python -m framebind demo poses --source street.mp4 --people one
     """
-    main(partial(prepare, people=people, score=score), options)
+    main(partial(TASK.prepare, people=people, score=score), options)
 
 
 if __name__ == "__main__":

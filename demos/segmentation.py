@@ -7,12 +7,12 @@ from typing import Annotated
 
 import typer
 
-from ..video.tasks.segmentation import BACKGROUND, Effect, prepare
+from ..video.tasks.segment import BACKGROUND, TASK, Effect
 from .player.options import Options, demo
 from .player.run import main
 
 
-@demo("deeplabv3_257_mv_gpu")
+@demo(TASK.model)
 def command(
     options: Options,
     effect: Annotated[
@@ -27,7 +27,7 @@ def command(
 
     Example: python -m framebind demo segmentation --camera 0 --model selfie_segmentation --effect blur
     """
-    main(partial(prepare, effect=effect, background=background), options)
+    main(partial(TASK.prepare, effect=effect, background=background), options)
 
 
 if __name__ == "__main__":

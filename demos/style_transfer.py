@@ -9,8 +9,7 @@ from typing import Annotated
 
 import typer
 
-from ..video.models import DEFAULT_STYLE
-from ..video.tasks.style_transfer import ANY_STYLE, prepare
+from ..video.tasks.style import ANY_STYLE, TASK
 from .player.options import Options, demo
 from .player.run import main
 
@@ -29,8 +28,8 @@ def command(
 
     Example: python -m framebind demo style_transfer --camera 0 --style waves.jpg --style mosaic.png
     """
-    model = options.model or (ANY_STYLE if style else DEFAULT_STYLE)
-    main(partial(prepare, styles=style or ()), replace(options, model=model))
+    model = options.model or (ANY_STYLE if style else TASK.model)
+    main(partial(TASK.prepare, styles=style or ()), replace(options, model=model))
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ import numpy as np
 
 from framebind.demos.player.hud import with_bar
 from framebind.video.assets import PHOTOGRAPH
-from framebind.video.tasks.style_transfer import STYLES
+from framebind.video.tasks.style import STYLES
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"

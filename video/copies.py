@@ -9,15 +9,13 @@ FROM_ARRAY = " from its array"
 """The end of the reason for copies of decoded planes to an input; the tensor's name precedes it."""
 MASKS = "masks"
 """Masks that are read to be saved."""
-OUTPUTS = "raw outputs"
-"""All outputs of a model, for the task "raw"."""
 WEB_PICTURE = "web picture"
 """Pictures for the page of ``watch``."""
 SHOWN_COPIES = (UPLOAD, RECORDING, SCREENSHOT, DETECTIONS)
 """Reasons of the copies that a demo may make after the first frame: the source's upload, reading back pictures that are
 recorded or saved, and the outputs (boxes, points, scores of classes, maps of joints) that become text and lines.
 """
-SAVED_COPIES = (*SHOWN_COPIES, OUTPUTS, MASKS)
+SAVED_COPIES = (*SHOWN_COPIES, MASKS)
 """Reasons of the copies that ``process`` may make after the first frame."""
 WATCHED_COPIES = (*SAVED_COPIES, WEB_PICTURE)
 """Reasons of the copies that ``watch`` may make after a stream's first frame."""

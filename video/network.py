@@ -1,4 +1,4 @@
-"""A model that reads and writes GL objects: bound to its tensors, or, for comparison, copied, on the GPU or the CPU."""
+"""A model whose inputs and outputs are bound to pictures and buffers; for comparison copied, on the GPU or the CPU."""
 
 from __future__ import annotations
 
@@ -6,13 +6,17 @@ import contextlib
 import functools
 import math
 import os
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, overload
 
 import numpy as np
 import numpy.typing as npt
 
 import framebind as fb
+
+from .apis import GL, Api
+from .copies import DETECTIONS, FROM_ARRAY
 
 COPYING = "copying mode"
 """The reason in ``fb.transfers`` for the copying mode's copies from and to GL objects."""
@@ -40,23 +44,29 @@ class Sampling(NamedTuple):
 
 
 class Network:
-    """A model whose inputs and outputs are GL objects of the context that is current at its construction.
+    """A model whose inputs and outputs are objects of the context that is current at its construction.
 
     ``bind`` an object to each input and output, then ``run``. In the mode "gpu" nothing is copied. In "copying",
     ``run`` works like a program without bindings: it reads the inputs' objects back, resamples and normalizes pictures
     with NumPy, sets the tensors, invokes a separate interpreter without bindings, and uploads its outputs to the same
     objects. "cpu" is the same with LiteRT's CPU interpreter. ``inputs`` and ``outputs`` map tensor indices to shapes.
+
+    ``timer`` gets the stages of each run. ``api`` is that of the objects: only OpenGL's have the modes with copies.
     """
 
-    def __init__(self, path: Path, options: fb.GpuDelegateOptions, timer: fb.GlTimer) -> None:
-        self.path = path
+    def __init__(
+        self, path: Path, options: fb.GpuDelegateOptions, timer: fb.GlTimer | None = None, *, api: Api = GL
+    ) -> None:
+        self.path, self.api = path, api
         self.mode: Mode = "gpu"
         self._options, self._timer = options, timer
         self._interpreter, self._delegate = self._make()
         self._interpreter.set_allow_buffer_handle_output(True)
         self._unbound: dict[Mode, fb.Interpreter] = {}
-        self._bound: dict[int, tuple[fb.GlTexture | fb.GlBuffer, Sampling]] = {}
-        self._is_split = False
+        self._bound: dict[int, tuple[Any, Sampling]] = {}
+        self._outputs: Outputs | None = None
+        self._on_cpu = frozenset[int]()
+        """Outputs that ``bind_outputs`` left, because operators behind the GPU's compute them on the CPU."""
 
     @property
     def runs_on(self) -> str:
@@ -93,34 +103,61 @@ class Network:
         """Give an input another shape; before anything is bound."""
         self._interpreter.resize_tensor_input(tensor, list(shape))
         self._interpreter.allocate_tensors()
+        self._outputs = None
+
+    @property
+    def upload(self) -> str:
+        """The reason under which ``fb.transfers`` counts planes that come to the first input from the CPU."""
+        image = next(iter(self.inputs))
+        return f"input tensor {image} '{self.names[image]}'{FROM_ARRAY}"
 
     def bind(
         self,
         tensor: int,
-        obj: fb.GlTexture | fb.GlBuffer,
+        obj: Any,
         *,
         mean: Values = 0.0,
         std: Values = 1.0,
         crop: Crop | None = None,
         rotation: float = 0.0,
     ) -> None:
-        """Bind a texture or buffer to an input or output, from the next ``run`` on.
+        """Bind a picture or buffer to an input or output, from the next ``run`` on.
 
-        ``mean`` to ``rotation`` are for textures, as in ``fb.GpuDelegate.bind_buffer_to_tensor``.
+        ``mean`` to ``rotation`` are for pictures, as in ``fb.GpuDelegate.bind_buffer_to_tensor``.
         """
         self.bind_sampled(tensor, obj, Sampling(mean, std, crop, rotation))
 
-    def bind_sampled(self, tensor: int, obj: fb.GlTexture | fb.GlBuffer, sampling: Sampling) -> None:
-        """See ``bind``."""
+    def bind_sampled(self, tensor: int, obj: Any, sampling: Sampling) -> None:
+        """Bind as ``bind``, with the arguments in one value."""
         self._bound[tensor] = obj, sampling
         self._delegate.bind_buffer_to_tensor(obj, tensor, **sampling._asdict())
 
-    def leave_outputs(self) -> None:
-        """Bind no output: the CPU computes them from what the GPU did, which each run copies, counted. See ``output``.
+    def bind_outputs(self) -> Outputs:
+        """Bind a buffer, made once, to each output; the result reads them after each ``run``.
 
-        Before the first ``run``.
+        Outputs that operators behind the GPU's compute on the CPU stay unbound: each run copies, counted, what these
+        operators read.
         """
-        self._is_split = True
+        if self._outputs is None:
+            self._on_cpu, buffers = self.computed_on_cpu(), dict[int, Any]()
+            for tensor, shape in self.outputs.items():
+                if tensor not in self._on_cpu:
+                    buffers[tensor] = self.api.buffer(np.zeros(max(math.prod(shape), 1), np.float32))
+            self._outputs = Outputs(self.outputs, buffers, self.output)
+        for tensor, buffer in self._outputs.buffers.items():
+            self.bind(tensor, buffer)
+        return self._outputs
+
+    def rebind(self, other: Network) -> None:
+        """Bind all that is bound to another network of the same model."""
+        self._on_cpu = other._on_cpu
+        for tensor, (obj, sampling) in other._bound.items():
+            self.bind_sampled(tensor, obj, sampling)
+
+    def computed_on_cpu(self) -> frozenset[int]:
+        """The outputs that operators behind the GPU's compute on the CPU."""
+        operators = [each for each in self._interpreter.delegated_ops() if each.runs_on == "cpu" and not each.subgraph]
+        return frozenset(tensor for each in operators for tensor in each.outputs if tensor in self.outputs)
 
     def output(self, tensor: int) -> Array:
         """The values of an output of the last ``run`` that is not bound."""
@@ -130,24 +167,35 @@ class Network:
     def run(self) -> None:
         """Compute the outputs from the inputs."""
         if self.mode == "gpu":
-            self._timer.mark("inference")
-            with fb.transfer_guard("allow") if self._is_split else contextlib.nullcontext():
+            self._mark("inference")
+            with fb.transfer_guard("allow") if self._on_cpu else contextlib.nullcontext():
                 self._interpreter.invoke()
         else:
             with fb.transfer_guard("allow"):
                 self._copy()
-        self._timer.mark("draw")
+        self._mark("draw")
+
+    def close(self) -> None:
+        """Free the model's memory on the GPU, and the buffers of ``bind_outputs``."""
+        self._delegate.close()
+        for buffer in self._outputs.buffers.values() if self._outputs is not None else ():
+            buffer.release()
+
+    def _mark(self, stage: str) -> None:
+        if self._timer is not None:
+            self._timer.mark(stage)
 
     def _copy(self) -> None:
         interpreter = self._without_bindings()
-        self._timer.mark("copy")
+        self._mark("copy")
         for tensor, shape in self.inputs.items():
             interpreter.set_tensor(tensor, _read(*self._bound[tensor], shape))
-        self._timer.mark("inference")
+        self._mark("inference")
         interpreter.invoke()
-        self._timer.mark("copy")
-        for tensor in () if self._is_split else self.outputs:
-            _write(*self._bound[tensor], interpreter.get_tensor(tensor))
+        self._mark("copy")
+        for tensor in self.outputs:
+            if tensor not in self._on_cpu:
+                _write(*self._bound[tensor], interpreter.get_tensor(tensor))
 
     def _without_bindings(self) -> fb.Interpreter:
         """The interpreter of the mode, made when it is first used."""
@@ -167,6 +215,35 @@ class Network:
         interpreter, delegate = fb.Interpreter(model_path=str(self.path)), fb.GpuDelegate(self._options)
         interpreter.modify_graph_with_delegate(delegate)
         return interpreter, delegate
+
+
+class Outputs(Sequence[Array]):
+    """The outputs of a network's last run, by number: float32 arrays, each of which is read when it is asked for.
+
+    An array is made once, and is valid until the next run. What comes from buffers is counted as DETECTIONS.
+    """
+
+    def __init__(
+        self, shapes: dict[int, tuple[int, ...]], buffers: dict[int, Any], on_cpu: Callable[[int], Array]
+    ) -> None:
+        """``buffers`` are by tensor; ``on_cpu`` gives the values of the others."""
+        self.buffers, self._tensors, self._on_cpu = buffers, list(shapes), on_cpu
+        self._arrays = {tensor: np.empty(shapes[tensor], np.float32) for tensor in buffers}
+
+    def __len__(self) -> int:
+        return len(self._tensors)
+
+    @overload
+    def __getitem__(self, number: int) -> Array: ...
+    @overload
+    def __getitem__(self, number: slice) -> list[Array]: ...
+    def __getitem__(self, number: int | slice) -> Array | list[Array]:
+        if isinstance(number, slice):
+            return [self[each] for each in range(*number.indices(len(self)))]
+        tensor = self._tensors[number]
+        if tensor not in self.buffers:
+            return self._on_cpu(tensor)
+        return self.buffers[tensor].read(self._arrays[tensor], reason=DETECTIONS)
 
 
 def shapes(details: list[dict[str, Any]]) -> dict[int, tuple[int, ...]]:

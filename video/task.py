@@ -1,15 +1,7 @@
-"""Interface between a demo and the runner: ``prepare(scene)`` makes a Task once; the runner calls it for each frame.
+"""Tasks for frames of video: what a file of tasks/ declares, and what it makes for one video.
 
-A demo is a file in demos/ with
-
-* ``prepare(scene: Scene) -> Task``: makes its textures, buffers and shaders, binds the model's outputs to them
-  (``scene.network.bind``), and returns a Task;
-* ``command``: a function decorated with ``options.demo(model)``, which calls ``run.main(prepare, options)``. The
-  command line finds it by this name.
-
-``task.draw(frame)`` binds the frame, runs the model and draws ``scene.picture``, with GPU work only: a copy between
-host and GPU is an error while frames are drawn, except for the outputs that are read as ``report.DETECTIONS``. The
-modes with copies use the same draw (see Network).
+A task is one file ``video/tasks/NAME.py`` with an object ``TASK``, found by that name: ``framebind demo NAME``,
+``process --task NAME`` and ``watch --task NAME`` work without another file.
 """
 
 from __future__ import annotations
@@ -27,14 +19,24 @@ import framebind as fb
 from .network import Network, Sampling
 
 
-@dataclass(frozen=True)
-class Scene:
-    """A demo's environment: the model that --model names, the picture to draw, and a loader of further models."""
+class Model(Protocol):
+    """A model's file, and the shapes and names of its inputs and outputs by tensor index. A Network is one."""
 
-    network: Network
-    picture: fb.GlTexture
-    """An RGBA8 texture of the size of the source's frames."""
-    load: Callable[[str], Network]
+    @property
+    def path(self) -> Path: ...
+    @property
+    def inputs(self) -> Mapping[int, tuple[int, ...]]: ...
+    @property
+    def outputs(self) -> Mapping[int, tuple[int, ...]]: ...
+    @property
+    def names(self) -> Mapping[int, str]: ...
+
+
+Run = Callable[[Sampling], Sequence[npt.NDArray[np.float32]]]
+"""Runs the model on the frame, sampled so, and returns its outputs in the order of ``Model.outputs``.
+
+The arrays are valid until the next run.
+"""
 
 
 @dataclass(frozen=True)
@@ -58,52 +60,109 @@ class Mask:
 
 
 @dataclass(frozen=True)
-class Task:
-    """``draw`` takes a frame (RGBA8, row 0 on top) and draws the picture. The first of ``variants`` is the default."""
-
-    draw: Callable[[fb.GlTexture], None]
-    variants: Sequence[Variant] = ()
-    overlay: Callable[[fb.Marks], None] | None = None
-    """Adds text, boxes and points, in pixels of the picture, after each draw; the runner draws them over it."""
-    results: Callable[[], list[dict[str, Any]]] | None = None
-    """Gives the results of the last draw, as values for JSON, in pixels of the picture; None if the picture is the only
-    result.
-    """
-    mask: Callable[[], Mask] | None = None
-    """Makes the mask, once; None if the task has none."""
-
-
-class Model(Protocol):
-    """A model's file, and the shapes and names of its inputs and outputs by tensor index. A Network is one."""
-
-    @property
-    def path(self) -> Path: ...
-    @property
-    def inputs(self) -> Mapping[int, tuple[int, ...]]: ...
-    @property
-    def outputs(self) -> Mapping[int, tuple[int, ...]]: ...
-    @property
-    def names(self) -> Mapping[int, str]: ...
-
-
-Run = Callable[[Sampling], Sequence[npt.NDArray[np.float32]]]
-"""Runs a model on the frame, sampled so. Returns its outputs in the order of ``Model.outputs``."""
-
-
-@dataclass(frozen=True)
 class Finder:
-    """A task by NumPy, without a picture: a demo's ``finder(model, size)`` makes one for a video of frames of ``size``.
+    """A task's arithmetic for one video: NumPy finds the results of each frame in the model's outputs.
 
     It remembers the results of the previous frame.
     """
 
     find: Callable[[Run], list[dict[str, Any]]]
-    """Gives the same results as ``Task.results``, for the next frame."""
+    """Gives the results of the next frame, as values for JSON, in pixels of the picture."""
     mark: Callable[[fb.Marks], None] | None = None
-    """Adds marks to the last frame, as ``Task.overlay``; None if the task has none."""
+    """Adds text, boxes and points to the last frame, in pixels of the picture; None if the task has none."""
     mask: Mask | None = None
     """Gives the mask of the last frame, at the picture's size; None if the task has none."""
     colored_mask: Callable[[tuple[int, int]], npt.NDArray[np.uint8]] | None = None
     """Gives the picture ``Mask.show`` of the mask, at any size (width, height); None if the task has none."""
     paint: Callable[[], Callable[[fb.Planes], None]] | None = None
     """Gives a function that paints the last frame below the marks, on any thread; None if the task only marks it."""
+    variants: Sequence[Variant] = ()
+    """Variants of what is found; the first is the default."""
+
+
+@dataclass(frozen=True)
+class Scene:
+    """The surroundings of a drawing: the model that --model names, the picture to draw, a loader of further models."""
+
+    network: Network
+    picture: fb.GlTexture
+    """An RGBA8 texture of the size of the source's frames."""
+    load: Callable[[str], Network]
+
+
+Show = Callable[[fb.GlTexture, Sequence[fb.GlBuffer]], None]
+"""Draws ``Scene.picture`` from a frame and the buffers of the outputs that the GPU computed, in their order."""
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """A task's picture of one video, drawn by OpenGL. ``draw`` takes a frame (RGBA8, row 0 on top).
+
+    ``draw`` binds the frame, runs the model and draws ``Scene.picture``, with GPU work only: a copy between host and
+    GPU is an error while frames are drawn, except for the outputs that are read as ``copies.DETECTIONS``. The player's
+    modes with copies use the same draw (see Network).
+    """
+
+    draw: Callable[[fb.GlTexture], None]
+    variants: Sequence[Variant] = ()
+    """The first is the default."""
+    overlay: Callable[[fb.Marks], None] | None = None
+    """Adds marks as ``Finder.mark`` after each draw; whoever shows the picture draws them over it."""
+    results: Callable[[], list[dict[str, Any]]] | None = None
+    """Gives the results of the last draw, as ``Finder.find``; None if the picture is the only result."""
+    mask: Callable[[], Mask] | None = None
+    """Makes the mask, once; None if the task has none."""
+
+
+def draw_found(scene: Scene, finder: Finder, show: Show | None = None) -> Drawing:
+    """Make the picture of what a finder finds: its marks come over what ``show`` draws, or over the frame."""
+    network, (image, *_), found = scene.network, scene.network.inputs, list[dict[str, Any]]()
+    outputs = network.bind_outputs()
+    buffers = list(outputs.buffers.values())
+
+    def draw(frame: fb.GlTexture) -> None:
+        nonlocal found
+
+        def run(sampling: Sampling) -> Sequence[npt.NDArray[np.float32]]:
+            network.bind_sampled(image, frame, sampling)
+            network.run()
+            return outputs
+
+        if show is None:
+            scene.picture.copy_from(frame)
+        found = finder.find(run)
+        if show is not None:
+            show(frame, buffers)
+
+    mask = finder.mask
+    return Drawing(draw, finder.variants, finder.mark, lambda: found, None if mask is None else lambda: mask)
+
+
+@dataclass(frozen=True)
+class VideoTask:
+    """A task for videos and streams, without state. Its name is that of its file."""
+
+    model: str
+    """Name of the model that is used by default; "" if the user must name one."""
+    finder: Callable[..., Finder] | None
+    """Makes the arithmetic for one video: ``finder(model, size, **options)``, with the frames' size (width, height).
+
+    None if the task has no results but its picture. Raises ModelError for a model of another task.
+    """
+    drawing: Callable[..., Drawing] | None = None
+    """Makes the picture for one video: ``drawing(scene, **options)``. None: the frame with the finder's marks."""
+    options: Sequence[str] = ()
+    """Fields of ``Work`` that finder and drawing take."""
+    saves: Sequence[str] = ("video", "jsonl", "parquet")
+    """Kinds of files that can be saved; "masks" if the finder has masks. The first is the default."""
+    has_memory: bool = True
+    """Whether a frame's results depend on earlier frames: a video of a task without memory may be divided."""
+    is_painted: bool = True
+    """Whether ``mark`` and ``paint`` of the finder make the same picture as the drawing, on the decoder's frames."""
+
+    def prepare(self, scene: Scene, **options: Any) -> Drawing:
+        """Make the picture for one video on the GL context that is current. Raises ModelError as ``finder``."""
+        if self.drawing is not None:
+            return self.drawing(scene, **options)
+        assert self.finder is not None, "a task has a finder or a drawing"
+        return draw_found(scene, self.finder(scene.network, scene.picture.size, **options))

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import framebind as fb
 
 from .model_options import ModelOptions
+from .task import Drawing, Finder, Model, Scene, VideoTask
+from .tasks import find_task, tasks_that_save, tasks_that_take
 
-TaskName = Literal["style", "segment", "matte", "detect", "landmarks", "poses", "classify", "raw"]
 Save = Literal["video", "masks", "jsonl", "parquet", "npz"]
 SAVED: tuple[Save, ...] = get_args(Save)
 Masks = Literal["video", "png", "rle"]
 SUFFIXES = {"jsonl": ".jsonl", "parquet": ".parquet", "npz": ".npz"}
-MASKED = ("segment", "matte")
-"""Tasks that have masks."""
-LABELLED = ("detect", "classify")
-"""Tasks whose classes may be named by a file."""
+STYLE, RAW = "style", "raw"
+"""The task if nothing is named, and the one if only a model is."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +27,8 @@ class Work:
     Raises ValueError for values that contradict each other.
     """
 
-    task: TaskName
+    task: str
+    """Name of a file of tasks/."""
     model: str = ""
     """A .tflite file or a known model; the task's own if empty."""
     save: tuple[Save, ...] = ("video",)
@@ -55,12 +55,14 @@ class Work:
     options: ModelOptions = field(default_factory=ModelOptions)
 
     def __post_init__(self) -> None:
-        _check_name("task", self.task, get_args(TaskName))
+        task = self.video_task
         for kind in self.save:
             _check_name("save", kind, SAVED)
         _check_name("masks", self.masks, get_args(Masks))
-        if "masks" in self.save and self.task not in MASKED:
-            raise ValueError(f"the tasks {' and '.join(MASKED)} have masks, '{self.task}' has none")
+        if not task.model and not self.model:
+            raise ValueError(f"the task '{self.task}' has no model of its own: name one")
+        self._check_saved(task)
+        self._check_options(task)
         if "masks" in self.save and self.masks == "video" and self.suffix == ".png":
             raise ValueError("with the suffix .png, masks are png or rle, not video")
         _check_name("suffix", self.suffix, (*fb.MarkedVideo.suffixes, ".png"))
@@ -70,16 +72,47 @@ class Work:
             raise ValueError(f"from second {self.start:g} to {self.end} is no part of a video")
         if self.every < 1:
             raise ValueError(f"every is {self.every}: take each frame (1), each second one (2) or fewer")
-        if self.task == "raw" and not self.model:
-            raise ValueError("the task 'raw' has no model of its own: name one")
-        if self.task == "raw" and (wrong := set(self.save) - {"npz"}):
-            raise ValueError(f"raw outputs are saved as npz, not as {' and '.join(sorted(wrong))}")
-        if self.task != "raw" and ("npz" in self.save or (self.mean, self.std) != ((0.0,), (1.0,))):
-            raise ValueError(f"npz, mean and std are for the task 'raw', not for '{self.task}'")
-        if self.labels is not None and self.task not in LABELLED:
-            raise ValueError(f"labels name the classes of the tasks {' and '.join(LABELLED)}, not of '{self.task}'")
         if len(self.mean) not in (1, 3) or len(self.std) not in (1, 3) or 0 in self.std:
             raise ValueError(f"mean {self.mean} and std {self.std} have one value or three, and no std is 0")
+
+    def _check_saved(self, task: VideoTask) -> None:
+        if wrong := sorted(set(self.save) - set(task.saves)):
+            others = _listed(tasks_that_save(wrong[0]))
+            raise ValueError(
+                f"the task '{self.task}' saves {', '.join(task.saves)}, not {' and '.join(wrong)}: {wrong[0]} is for "
+                f"{others}"
+            )
+
+    def _check_options(self, task: VideoTask) -> None:
+        for each in fields(self):
+            if each.name in _TASK_OPTIONS and each.name not in task.options:
+                if getattr(self, each.name) != each.default:
+                    raise ValueError(f"{each.name} is for {_listed(tasks_that_take(each.name))}, not for '{self.task}'")
+
+    @property
+    def video_task(self) -> VideoTask:
+        """The task of that name. Raises ValueError if there is none."""
+        return find_task(self.task)
+
+    @property
+    def model_name(self) -> str:
+        """The model of the work: a file, or the name of a known one."""
+        return self.model or self.video_task.model
+
+    def finder(self, model: Model, size: tuple[int, int]) -> Finder:
+        """Make the task's arithmetic for a video with frames of ``size``. Raises ModelError for a wrong model."""
+        make = self.video_task.finder
+        assert make is not None, "the task's picture is its only result"
+        return make(model, size, **self._given())
+
+    def drawing(self, scene: Scene) -> Drawing:
+        """Make the task's picture of a video on the GL context that is current. Raises ModelError as ``finder``."""
+        return self.video_task.prepare(scene, **self._given())
+
+    def _given(self) -> dict[str, Any]:
+        """The fields that the task takes, unless they are None."""
+        values = {name: getattr(self, name) for name in self.video_task.options}
+        return {name: value for name, value in values.items() if value is not None}
 
     def outputs(self, place: Path) -> list[Path]:
         """The files and folders that it writes for a place without a suffix, in the order of ``save``."""
@@ -93,9 +126,23 @@ class Work:
         return {kind: place.with_name(place.name + ends[kind]) for kind in kinds}
 
 
+_TASK_OPTIONS = ("labels", "mean", "std")
+"""Fields that only some tasks take."""
+
+
 def task_for(task: str, model: str) -> str:
     """The default task: raw outputs if only a model is named, style if nothing is."""
-    return task or ("raw" if model else "style")
+    return task or (RAW if model else STYLE)
+
+
+def default_save(task: str) -> str:
+    """The kind of files that a task saves by default. Raises ValueError for an unknown task."""
+    return find_task(task).saves[0]
+
+
+def _listed(names: list[str]) -> str:
+    """Names of tasks in a sentence."""
+    return f"the task{'s' if len(names) > 1 else ''} {' and '.join(names)}"
 
 
 def _check_name(what: str, name: str, known: tuple[str, ...]) -> None:

@@ -17,7 +17,7 @@ import tempfile
 import time
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import Annotated, Any
 
 import typer
 from alone import decode_alone
@@ -25,7 +25,7 @@ from measure import command_line, write_clip
 
 import framebind as fb
 from framebind.video.model_options import ModelOptions
-from framebind.video.work import TaskName, Work
+from framebind.video.work import Work
 from framebind.video.workers.crew import seats_on
 from framebind.video.workers.pool import run_pool
 from framebind.video.workers.units import Event, Finished, Lost, Unit
@@ -141,7 +141,7 @@ def main(
         delegate = fb.GpuDelegateOptions(is_precision_loss_allowed=True)
         options = ModelOptions(backend, delegate=delegate, cache=folder / "kept")
         for task in tasks:
-            work = None if task == "decode" else Work(cast(TaskName, task), save=("jsonl",), options=options)
+            work = None if task == "decode" else Work(task, save=("jsonl",), options=options)
             if work is not None:
                 measure(work, folder / "clip.mp4", folder / "first", 1, seats_on(found, "0", 1, backend))
             for count in map(int, processes.split(",")):

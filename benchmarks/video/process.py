@@ -43,8 +43,8 @@ from framebind.video.assets import PHOTOGRAPH
 from framebind.video.model_options import ModelOptions
 from framebind.video.models import find_model
 from framebind.video.network import Network
-from framebind.video.session.tasks import PAINTED, TASKS
 from framebind.video.task import Scene
+from framebind.video.tasks import find_task, task_names
 
 SIZE = (1280, 720)
 RATE = 25
@@ -61,7 +61,7 @@ class Cost(NamedTuple):
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--task", default="style,detect,matte", help=f"some of {', '.join(TASKS)}")
+    parser.add_argument("--task", default="style,detect,matte", help=f"some of {', '.join(task_names())}")
     parser.add_argument("--videos", type=int, default=10)
     parser.add_argument("--frames", type=int, default=30, help="frames of each video")
     parser.add_argument("--json", type=Path, help="write the figures here as well")
@@ -80,7 +80,7 @@ def main() -> None:
         for task in given.task.split(","):
             model = _model_alone(task)
             whole = _process(clips, Path(folder) / f"out-{task}", task, frames)
-            rows.append(_row(task, decode=decode, model=model, encode=encode[task in PAINTED], whole=whole))
+            rows.append(_row(task, decode=decode, model=model, encode=encode[find_task(task).is_painted], whole=whole))
     if given.json is not None:
         given.json.write_text(json.dumps(rows, indent=1) + "\n")
 
@@ -164,7 +164,8 @@ def _upload(clips: Path) -> None:
 
 def _model_alone(task: str) -> Cost:
     """The task's model, bound as the task binds it, without what is drawn around it."""
-    prepare, model = TASKS[task]
+    video_task = find_task(task)
+    model = video_task.model
     with fb.GlContext.headless() as context:
         timer, networks = fb.GlTimer(), list[Network]()
 
@@ -174,7 +175,7 @@ def _model_alone(task: str) -> Cost:
             return networks[-1]
 
         frame = fb.GlTexture.from_array(next(_pictures(1, 0)))
-        drawn = prepare(Scene(load(model), fb.GlTexture(*SIZE), load))
+        drawn = video_task.prepare(Scene(load(model), fb.GlTexture(*SIZE), load))
         for _ in range(2):
             drawn.draw(frame)
             timer.end()

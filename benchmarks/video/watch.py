@@ -22,7 +22,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import Annotated, Any
 
 import av
 import typer
@@ -32,7 +32,7 @@ import framebind as fb
 from framebind.video.apis import BY_NAME
 from framebind.video.live.watcher import Watcher, open_viewer
 from framebind.video.model_options import ModelOptions
-from framebind.video.work import TaskName, Work
+from framebind.video.work import Work
 
 FPS, SECONDS = 30, 20
 """Rate of the clip, and its length: a stream that ends is connected again."""
@@ -108,7 +108,7 @@ def servers(clip: Path, count: int) -> Iterator[list[str]]:
 
 def measure(task: str, addresses: list[str], options: ModelOptions, seconds: float) -> Row:
     """Watch so many seconds after each stream has had its first result."""
-    work = Work(cast("TaskName", task), save=(), options=options)
+    work = Work(task, save=(), options=options)
     with open_viewer(work) as viewer:
         watcher = Watcher(viewer, addresses, fb.StreamOptions())
         before: list[dict[str, Any]] = []

@@ -12,7 +12,7 @@ import framebind as fb
 from ...video.copies import SHOWN_COPIES
 from ...video.network import Mode
 from ...video.signals import raise_if_signalled
-from ...video.task import Task
+from ...video.task import Drawing
 from .hud import ACCENT, BRIGHT, DIM, Hud, Part
 from .laps import Laps
 from .recorder import Recorder
@@ -29,7 +29,7 @@ class Player:
 
     def __init__(
         self,
-        task: Task,
+        task: Drawing,
         source: fb.Source,
         picture: fb.GlTexture,
         *,

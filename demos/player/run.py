@@ -18,7 +18,7 @@ from ...video.assets import PHOTOGRAPH
 from ...video.models import find_model
 from ...video.network import Network
 from ...video.signals import ended_by_signals
-from ...video.task import Scene, Task
+from ...video.task import Drawing, Scene
 from .hud import STARTING, Hud, with_bar
 from .keys import LEGEND, press
 from .laps import Laps
@@ -34,7 +34,7 @@ TAKES = {"--size": "cameras and synthetic motion", "--fps": "cameras", "--fourcc
 console = make_console(stderr=True, soft_wrap=True)
 
 
-def run(prepare: Callable[[Scene], Task], options: Options, *, photograph: Path = PHOTOGRAPH) -> Report:
+def run(prepare: Callable[[Scene], Drawing], options: Options, *, photograph: Path = PHOTOGRAPH) -> Report:
     """Run a task over a source until it ends, the options say so, the window is closed, or Ctrl-C.
 
     ``photograph`` is the one that moves if the source is "synthetic".
@@ -170,7 +170,7 @@ def _is_same(one: Path, other: str) -> bool:
         return False
 
 
-def main(prepare: Callable[[Scene], Task], options: Options, *, photograph: Path = PHOTOGRAPH) -> None:
+def main(prepare: Callable[[Scene], Drawing], options: Options, *, photograph: Path = PHOTOGRAPH) -> None:
     """Run a task as a program: print the report at the end, or one line and exit code 1 if it fails."""
     # FFmpeg and OpenCV print a line for each damaged frame, each refused connection and each frame that a full disk
     # does not take; our own message says it once.

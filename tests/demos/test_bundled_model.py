@@ -21,7 +21,7 @@ from framebind.demos.player.run import run
 from framebind.demos.style_transfer import command
 from framebind.video import assets, models
 from framebind.video.models import DEFAULT_STYLE, find_model
-from framebind.video.tasks import style_transfer
+from framebind.video.tasks import style
 from training import measure, scenes, teachers
 from training.student import Convolution, DepthToSpace, Logistic, Modulation
 from training.write_tflite import write_tflite
@@ -76,7 +76,7 @@ def _paint(picture: Picture, folder: Path) -> npt.NDArray[np.float32]:
     """The demo's result for a picture, if no model is named."""
     cv2.imwrite(str(folder / "frame.png"), picture[..., ::-1])
     options = Options(DEFAULT_STYLE, str(folder / "frame.png"), [folder / "painted.png"])
-    run(style_transfer.prepare, options)
+    run(style.TASK.prepare, options)
     painted = cv2.imread(str(folder / "painted.png"))
     assert painted is not None
     return painted[..., ::-1].astype(np.float32)

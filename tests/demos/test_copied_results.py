@@ -19,7 +19,7 @@ POSENET = "posenet_mobilenet_v1_100_257x257_multi_kpt_stripped_integer_quant"
 @pytest.mark.parametrize(
     ("demo", "model", "said"),
     [
-        ("detection", "face_detection_front", "4,000 bytes of `detection`"),
+        ("detection", "face_detection_front", "60,928 bytes of `detection`"),
         ("landmarks", "pose_landmark_lite", "784 of `landmarks`"),
         ("landmarks", "hand_landmark_lite", ""),
         ("poses", POSENET, "37,260 bytes with PoseNet for 257x257 pixels"),

@@ -25,8 +25,8 @@ from framebind.demos.player.report import Report
 from framebind.demos.player.run import run
 from framebind.interop.frames.read.handover import Waits
 from framebind.video.network import Mode, Network, resample
-from framebind.video.task import Scene, Task
-from framebind.video.tasks import detection, landmarks, segmentation, style_transfer
+from framebind.video.task import Drawing, Scene
+from framebind.video.tasks import find_task
 from support.environment import absent
 from support.recording_driver import RecordingDriver
 from support.tiny_models import chain
@@ -94,7 +94,7 @@ def test_halving_a_picture_takes_means_of_four() -> None:
     np.testing.assert_array_equal(resample(texels, (4, 6)), texels)
 
 
-def pictures(prepare: Callable[[Scene], Task], options: Options, folder: Path) -> list[npt.NDArray[np.int64]]:
+def pictures(prepare: Callable[[Scene], Drawing], options: Options, folder: Path) -> list[npt.NDArray[np.int64]]:
     """The last picture in the bound and in the copying mode."""
     found: list[npt.NDArray[np.int64]] = []
     for copying in (False, True):
@@ -113,14 +113,14 @@ def load(path: Path) -> npt.NDArray[np.int64]:
 
 def test_style_transfer_copied_is_style_transfer_bound(tmp_path: Path) -> None:
     options = Options("style_transfer", "synthetic", frames=2, size="200x120")
-    bound, copied = pictures(style_transfer.prepare, options, tmp_path)
+    bound, copied = pictures(find_task("style").prepare, options, tmp_path)
     assert np.abs(bound - copied).max() <= 1
 
 
 @pytest.mark.parametrize("name", ["selfie_segmentation", "deeplabv3_257_mv_gpu"])
 def test_segmentation_copied_is_segmentation_bound(tmp_path: Path, model_path: ModelPath, name: str) -> None:
     options = Options(str(model_path(name)), "synthetic", frames=3, size="200x120")
-    bound, copied = pictures(segmentation.prepare, options, tmp_path)
+    bound, copied = pictures(find_task("segment").prepare, options, tmp_path)
     assert np.abs(bound - copied).max() <= 1
 
 
@@ -134,17 +134,17 @@ def test_on_opencl_the_same_is_drawn_without_copies(tmp_path: Path) -> None:
         path = tmp_path / f"{backend}.png"
         options = Options("style_transfer", "synthetic", [path], frames=2, size="200x120", backend=backend)
         with fb.ClContext("pocl") if backend == "opencl" else nullcontext():
-            report = run(style_transfer.prepare, options)
+            report = run(find_task("style").prepare, options)
         assert report.copied == 0 and report.uploaded == 200 * 120 * 3
         found.append(load(path))
     assert np.abs(found[0] - found[1]).max() <= 1
 
 
 @pytest.mark.parametrize(
-    ("prepare", "name"), [(detection.prepare, "face_detection_front"), (landmarks.prepare, "pose_landmark_lite")]
+    ("prepare", "name"), [(find_task(name).prepare, find_task(name).model) for name in ("detect", "landmarks")]
 )
 def test_what_is_detected_copied_is_what_is_detected_bound(
-    tmp_path: Path, model_path: ModelPath, prepare: Callable[[Scene], Task], name: str
+    tmp_path: Path, model_path: ModelPath, prepare: Callable[[Scene], Drawing], name: str
 ) -> None:
     options = Options(str(model_path(name)), "synthetic", frames=2, size="240x200")
     bound, copied = pictures(prepare, options, tmp_path)
@@ -152,7 +152,7 @@ def test_what_is_detected_copied_is_what_is_detected_bound(
 
 
 def test_the_copying_mode_counts_all_that_it_copies(identity: Path) -> None:
-    prepare: Callable[[Scene], Task] = plain
+    prepare: Callable[[Scene], Drawing] = plain
     report = run(prepare, Options(str(identity), "synthetic", frames=4, size="64x32", copying=True, headless=True))
     frame, tensor, texture = 64 * 32 * 4, 24 * 40 * 3 * FLOAT, 24 * 40 * 4
     assert (report.frames, report.uploaded, report.recorded) == (3, 3 * 64 * 32 * 3, 0)
@@ -180,7 +180,7 @@ def test_the_summary_tells_the_modes_apart() -> None:
     ]
 
 
-def plain(scene: Scene) -> Task:
+def plain(scene: Scene) -> Drawing:
     """Shows what the model gives, without any change."""
     network = scene.network
     ((image, _),), ((output, (_, height, width, _)),) = network.inputs.items(), network.outputs.items()
@@ -193,7 +193,7 @@ def plain(scene: Scene) -> Task:
         network.run()
         show.draw(scene.picture, {"shown": shown})
 
-    return Task(draw)
+    return Drawing(draw)
 
 
 # What is on screen ----------------------------------------------------------------------------------------------------
@@ -269,7 +269,7 @@ def frames_of(video: Path) -> int:
 def main(
     identity: Path,
     capsys: pytest.CaptureFixture[str],
-    prepare: Callable[[Scene], Task] = plain,
+    prepare: Callable[[Scene], Drawing] = plain,
     **options: Any,
 ) -> tuple[int, str]:
     """Run a demo as a program: exit code and what it prints."""
@@ -323,11 +323,11 @@ def test_a_file_that_no_picture_went_to_is_not_left_there(
     files = [tmp_path / name for name in ("a.avi", "b.mp4", "c.png", "before.png")]
     files[-1].write_bytes(b"of an earlier run")
 
-    def fails_at_once(scene: Scene) -> Task:
+    def fails_at_once(scene: Scene) -> Drawing:
         def draw(frame: fb.GlTexture) -> None:
             raise fb.SourceError("nothing to draw")
 
-        return Task(draw)
+        return Drawing(draw)
 
     code, output = main(identity, capsys, fails_at_once, frames=3, output=files)
     assert code == 1 and "nothing to draw" in output and "wrote" not in output

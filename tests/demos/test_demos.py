@@ -23,8 +23,8 @@ import framebind as fb
 from framebind.demos.player.options import Options
 from framebind.demos.player.report import Report
 from framebind.demos.player.run import run
-from framebind.video.task import Scene, Task
-from framebind.video.tasks import segmentation, style_transfer
+from framebind.video.task import Drawing, Scene
+from framebind.video.tasks import matte, style
 from support.screen import Screen
 
 Picture = npt.NDArray[np.uint8]
@@ -61,8 +61,8 @@ def test_style_transfer_paints_as_the_cpu_does(tmp_path: Path, photograph: Photo
     rgb = photograph("astronaut", 384, 384)
     path = model_path("style_transfer_f16_384")
     options = Options(str(path), str(save(tmp_path / "frame.png", rgb)), [tmp_path / "painted.png"])
-    run(partial(style_transfer.prepare, styles=style_transfer.STYLES[:1]), options)
-    vector = style_transfer.style_vector(style_transfer.STYLES[0])
+    run(partial(style.TASK.prepare, styles=style.STYLES[:1]), options)
+    vector = style.style_vector(style.STYLES[0])
     expected = on_cpu(path, c3=rgb.astype(np.float32) / 255, c100=vector) * 255
     assert expected.std() > 40, "a picture, not a plain colour"
     # Rounding to 256 steps is half a step.
@@ -73,25 +73,25 @@ def test_styles_are_blended_over_half_a_second(monkeypatch: pytest.MonkeyPatch, 
     model_path("style_predict_quantized_256")
     now = 100.0
     monkeypatch.setattr(time, "perf_counter", lambda: now)
-    pictures = style_transfer.STYLES[:2]
-    one, two = (style_transfer.style_vector(picture) for picture in pictures)
+    pictures = style.STYLES[:2]
+    one, two = (style.style_vector(picture) for picture in pictures)
     assert np.abs(one - two).max() > 0.1
-    style, variants = style_transfer.prepare_styles(pictures)
+    current, variants = style.prepare_styles(pictures)
     assert [variant.name for variant in variants] == ["coffee cup", "night sky"]
-    np.testing.assert_array_equal(style().read(), one)
+    np.testing.assert_array_equal(current().read(), one)
     fb.transfers.reset()
     variants[1].choose()
     assert fb.transfers.by_reason["upload", "style"].bytes == fb.transfers.bytes == 16 * 100 * 4
     for seconds, share in ((0.0, 1 / 16), (0.05, 2 / 16), (0.25, 9 / 16), (0.5, 1.0), (7.0, 1.0)):
         now = 100 + seconds
-        np.testing.assert_allclose(style().read(), one + share * (two - one), atol=1e-6)
-    np.testing.assert_array_equal(style().read(), two)
+        np.testing.assert_allclose(current().read(), one + share * (two - one), atol=1e-6)
+    np.testing.assert_array_equal(current().read(), two)
     variants[0].choose()
     now += 0.25
     half = two + 9 / 16 * (one - two)
-    np.testing.assert_allclose(style().read(), half, atol=1e-6)
+    np.testing.assert_allclose(current().read(), half, atol=1e-6)
     variants[1].choose()  # in the middle of a blend: from where it is
-    np.testing.assert_allclose(style().read(), half + (two - half) / 16, atol=1e-6)
+    np.testing.assert_allclose(current().read(), half + (two - half) / 16, atol=1e-6)
 
 
 def test_another_style_is_chosen_while_frames_are_painted(
@@ -100,8 +100,8 @@ def test_another_style_is_chosen_while_frames_are_painted(
     rgb, path, now = photograph("astronaut", 384, 384), model_path("style_transfer_f16_384"), 0.0
     monkeypatch.setattr(time, "perf_counter", lambda: now)
 
-    def prepare(scene: Scene) -> Task:
-        task, number = style_transfer.prepare(scene, style_transfer.STYLES[:2]), 0
+    def prepare(scene: Scene) -> Drawing:
+        task, number = style.TASK.prepare(scene, styles=style.STYLES[:2]), 0
 
         def draw(frame: fb.GlTexture) -> None:
             nonlocal number, now
@@ -112,14 +112,14 @@ def test_another_style_is_chosen_while_frames_are_painted(
                 now = 1.0
             task.draw(frame)
 
-        return Task(draw, task.variants)
+        return Drawing(draw, task.variants)
 
     (tmp_path / "frames").mkdir()
     for name in ("1.png", "2.png"):
         save(tmp_path / "frames" / name, rgb)
     report = run(prepare, Options(str(path), str(tmp_path / "frames"), output=[tmp_path / "painted.png"]))
     assert (report.frames, report.copied) == (1, 16 * 100 * 4)
-    vector = style_transfer.style_vector(style_transfer.STYLES[1])
+    vector = style.style_vector(style.STYLES[1])
     expected = on_cpu(path, c3=rgb.astype(np.float32) / 255, c100=vector) * 255
     np.testing.assert_allclose(load(tmp_path / "painted.png"), expected, atol=0.6)
 
@@ -129,7 +129,7 @@ def test_the_steady_state_copies_only_camera_and_recording(tmp_path: Path, model
         str(model_path("selfie_segmentation")), "synthetic", [tmp_path / "a.avi", tmp_path / "a.png"],
         frames=5, size="128x96",
     )  # fmt: skip
-    report = run(segmentation.prepare, options)
+    report = run(matte.TASK.prepare, options)
     pixels = 128 * 96
     assert (report.frames, report.uploaded, report.recorded, report.copied) == (4, 4 * pixels * 3, 4 * pixels * 4, 0)
     assert f"Copied per frame: {pixels * 3:,} bytes of the source, {pixels * 4:,} bytes of the recording" in str(report)
@@ -141,9 +141,9 @@ def test_the_steady_state_copies_only_camera_and_recording(tmp_path: Path, model
 
 
 def test_a_copy_in_the_steady_state_ends_the_demo(tmp_path: Path, model_path: ModelPath) -> None:
-    def prepare(scene: Any) -> Task:
-        draw = segmentation.prepare(scene).draw
-        return Task(lambda frame: (draw(frame), scene.picture.read(reason="a careless look"))[0])
+    def prepare(scene: Any) -> Drawing:
+        draw = matte.TASK.prepare(scene).draw
+        return Drawing(lambda frame: (draw(frame), scene.picture.read(reason="a careless look"))[0])
 
     options = Options(str(model_path("selfie_segmentation")), "synthetic", [tmp_path / "a.png"], frames=3, size="64x64")
     with pytest.raises(fb.TransferError, match="a careless look"):
@@ -193,8 +193,8 @@ def test_mistakes_on_the_command_line(tmp_path: Path) -> None:
     ):
         code, output = command_line("segmentation", *given, "--output", tmp_path / "b.png")
         assert code == 2 and says in output, output
-    style = ("--model", "style_transfer", "--style", style_transfer.STYLES[0])
-    code, output = command_line("style_transfer", *style, "--output", picture, "--frames", 1)
+    given = ("--model", "style_transfer", "--style", style.STYLES[0])
+    code, output = command_line("style_transfer", *given, "--output", picture, "--frames", 1)
     assert code == 1 and "has one style of its own: leave out --style" in output
 
 
@@ -206,7 +206,7 @@ def test_mistakes_with_models_that_are_not_bundled(tmp_path: Path, model_path: M
     assert code == 1 and "is no picture that can be read" in output
     code, output = command_line("style_transfer", "--model", "selfie_segmentation", "--output", picture, "--frames", 1)
     assert code == 1 and "the model's output has 1 channels, which is no picture" in output
-    many = ["--style", style_transfer.STYLES[0]] * 10
+    many = ["--style", style.STYLES[0]] * 10
     code, output = command_line("style_transfer", *many, "--output", picture, "--frames", 1)
     assert code == 1 and "10 pictures of a style are too many" in output
 

@@ -22,13 +22,12 @@ from framebind.__main__ import app
 from framebind.demos.player.options import Options
 from framebind.demos.player.run import run
 from framebind.video.network import resample
-from framebind.video.tasks import detection
-from framebind.video.tasks.detection import Detection
+from framebind.video.tasks import detect
+from framebind.video.tasks.detect import Detection
 from framebind.video.vision import ssd
 from framebind.video.vision.boxes import decode_faces
 from framebind.video.vision.labels import palette, read_labels
 from framebind.video.vision.one_euro import OneEuro
-from framebind.video.vision.selection import MOST_BOXES
 from support.demo_models import object_model
 from support.environment import photograph_path
 from support.video.clips import write_clip
@@ -43,7 +42,7 @@ pytestmark = [pytest.mark.usefixtures("context"), pytest.mark.parametrize("conte
 def find(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[Detection]]:
     """``find(model, rgb)``: what the demo finds in a picture. It is drawn to a.png."""
     drawn: list[list[Detection]] = []
-    draw = detection.draw_boxes
+    draw = detect.draw_boxes
 
     def spy(overlay: fb.Overlay, found: list[Detection], names: list[str], size: tuple[int, int]) -> None:
         drawn.append(found)
@@ -52,10 +51,10 @@ def find(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[
     def find(model: Path, rgb: Array, **options: Any) -> list[Detection]:
         cv2.imwrite(str(tmp_path / "frame.png"), rgb[..., ::-1])
         given = Options(str(model), str(tmp_path / "frame.png"), output=[tmp_path / "a.png"])
-        run(partial(detection.prepare, **options), given)
+        run(partial(detect.TASK.prepare, **options), given)
         return drawn[-1]
 
-    monkeypatch.setattr(detection, "draw_boxes", spy)
+    monkeypatch.setattr(detect, "draw_boxes", spy)
     return find
 
 
@@ -93,7 +92,7 @@ def test_faces_are_where_the_cpu_finds_them(
     model, rgb = model_path("face_detection_front"), photograph("astronaut", 200, 150)
     interpreter = litert.Interpreter(model_path=str(model))
     interpreter.allocate_tensors()
-    crop = detection.square((200, 150))
+    crop = detect.square((200, 150))
     assert crop == (0, -25, 200, 200)
     small = resample(rgb, (128, 128), crop)
     interpreter.set_tensor(interpreter.get_input_details()[0]["index"], (small[None] / 255 - 0.5) / np.float32(0.5))
@@ -148,16 +147,17 @@ def test_objects_are_decoded_suppressed_named_and_drawn(
 
 def test_the_summary_says_what_was_read(tmp_path: Path) -> None:
     model = object_model(tmp_path / "objects.tflite", logits=False)
-    report = run(detection.prepare, Options(str(model), frames=3, size="64x64", headless=True))
+    report = run(detect.TASK.prepare, Options(str(model), frames=3, size="64x64", headless=True))
     assert (report.copied, report.uploaded) == (0, 2 * 64 * 64 * 3)
-    assert report.detected == 2 * MOST_BOXES * 2 * 16
-    assert "1,600 bytes of results, nothing else" in str(report)
+    nbytes = 4 * 2034 * (4 + 91)
+    assert report.detected == 2 * nbytes, "boxes and scores of all anchors"
+    assert f"{nbytes:,} bytes of results, nothing else" in str(report)
 
 
 def test_other_models_and_labels_of_other_models(tmp_path: Path, model_path: ModelPath) -> None:
     options = Options(str(model_path("selfie_segmentation")), frames=1, size="64x64", headless=True)
     with pytest.raises(fb.ModelError, match="no detector that is known here"):
-        run(detection.prepare, options)
+        run(detect.TASK.prepare, options)
     (tmp_path / "two.txt").write_text("a\nb\n")
     assert read_labels(tmp_path / "two.txt", 3) == ["background", "a", "b"]
     assert read_labels(None, 2) == ["class 0", "class 1"]
@@ -169,20 +169,20 @@ def test_other_models_and_labels_of_other_models(tmp_path: Path, model_path: Mod
 
 def test_boxes_are_smoothed_with_those_of_the_same_object() -> None:
     def seen(*boxes: tuple[float, ...]) -> list[Detection]:
-        filters = [OneEuro(detection.MIN_CUTOFF, 0.1) for _ in boxes]
+        filters = [OneEuro(detect.MIN_CUTOFF, 0.1) for _ in boxes]
         places = [np.array(box[:4], np.float32) for box in boxes]
         return [Detection(p, 0.9, int(b[4]), f) for p, b, f in zip(places, boxes, filters, strict=True)]
 
-    before = detection.match(seen((0, 0, 100, 100, 1), (200, 0, 300, 100, 1)), [])
+    before = detect.match(seen((0, 0, 100, 100, 1), (200, 0, 300, 100, 1)), [])
     places = [each.places.tolist() for each in before]
     assert places == [[0, 0, 100, 100], [200, 0, 300, 100]]
     # The second comes first now, has moved, the first is of another class, and there is a third.
-    after = detection.match(seen((210, 0, 310, 100, 1), (4, 0, 104, 100, 2), (0, 200, 50, 250, 1)), before)
+    after = detect.match(seen((210, 0, 310, 100, 1), (4, 0, 104, 100, 2), (0, 200, 50, 250, 1)), before)
     assert after[0].smooth is before[1].smooth
     assert 200 < after[0].places[0] < 210 and after[0].places[1] == 0
     assert after[1].places.tolist() == [4, 0, 104, 100] and after[2].places.tolist() == [0, 200, 50, 250]
     # Two on one place: only one of them is the object of before.
-    twice = detection.match(seen((0, 0, 100, 100, 1), (1, 0, 101, 100, 1)), before[:1])
+    twice = detect.match(seen((0, 0, 100, 100, 1), (1, 0, 101, 100, 1)), before[:1])
     assert twice[0].smooth is before[0].smooth and twice[1].smooth is not before[0].smooth
 
 
@@ -212,7 +212,7 @@ def test_a_detector_that_selects_its_boxes_gives_what_litert_gives(
     np.testing.assert_allclose(
         [each.places for each in found], boxes[0][:, [1, 0, 3, 2]] * [width, height, width, height], atol=0.5
     )
-    assert detection.as_row(found[0], [f"thing {number}" for number in range(90)])["class"].startswith("thing ")
+    assert detect.as_row(found[0], [f"thing {number}" for number in range(90)])["class"].startswith("thing ")
 
 
 @pytest.mark.parametrize("save", ["jsonl", "jsonl,video"])

@@ -91,10 +91,10 @@ def test_points_are_where_the_cpu_finds_them(
 ) -> None:
     rgb, path = photograph("astronaut"), model_path(name)
     network = Network(path, fb.GpuDelegateOptions(backend="opengl"), fb.GlTimer())
-    read, ((image, shape),) = landmarks._reader(network), network.inputs.items()
+    outputs, ((image, shape),) = network.bind_outputs(), network.inputs.items()
     network.bind(image, fb.GlTexture.from_array(rgb), crop=region.crop, rotation=region.rotation)
     network.run()
-    values, sure = read()
+    values, sure = outputs[0], outputs[1].item()
     expected = on_cpu(path, resample(rgb, shape[1:3], region.crop, region.rotation) / np.float32(255))
     found, wanted = (landmarks.decode(each, kind, shape[1], region) for each in (values, expected[0]))
     assert np.ptp(wanted.points, axis=0).min() > 20
@@ -111,7 +111,7 @@ def test_a_person_is_found_and_followed(model_path: ModelPath, monkeypatch: pyte
     seen: list[landmarks.Skeleton | None] = []
     monkeypatch.setattr(landmarks, "draw_skeleton", lambda _, skeleton, *__: seen.append(skeleton))
     path = model_path("pose_landmark_lite")
-    report = run(landmarks.prepare, Options(str(path), frames=6, size="256x256", headless=True))
+    report = run(landmarks.TASK.prepare, Options(str(path), frames=6, size="256x256", headless=True))
     for skeleton in seen:
         assert skeleton is not None
         nose, right, left = skeleton.points[0], skeleton.points[12], skeleton.points[11]
@@ -141,7 +141,7 @@ def test_a_skeleton_of_known_points_is_drawn(kind: Kind, side: int, tmp_path: Pa
     (tmp_path / "known.tflite").write_bytes(model)
     cv2.imwrite(str(tmp_path / "frame.png"), np.full((200, 300, 3), 40, np.uint8))
     options = Options(str(tmp_path / "known.tflite"), str(tmp_path / "frame.png"), output=[tmp_path / "a.png"])
-    run(landmarks.prepare, options)
+    run(landmarks.TASK.prepare, options)
     picture = cv2.imread(str(tmp_path / "a.png"))
     assert picture is not None
     shown = regions.to_picture(points / side, regions.whole((300, 200)))
@@ -164,15 +164,15 @@ def test_where_nobody_is_the_frame_is_shown_and_looked_for_again(tmp_path: Path)
     (tmp_path / "known.tflite").write_bytes(known(POSE, 256, 0.4)[1])
     cv2.imwrite(str(tmp_path / "frame.png"), np.full((120, 160, 3), 77, np.uint8))
     options = Options(str(tmp_path / "known.tflite"), str(tmp_path / "frame.png"), output=[tmp_path / "a.png"])
-    run(landmarks.prepare, options)
+    run(landmarks.TASK.prepare, options)
     picture = cv2.imread(str(tmp_path / "a.png"))
     assert picture is not None
     assert (picture[30:] == 77).all() and (picture[:30] > 180).any(), "the frame, and words over it"
-    report = run(landmarks.prepare, Options(options.model, frames=3, size="64x64", headless=True))
+    report = run(landmarks.TASK.prepare, Options(options.model, frames=3, size="64x64", headless=True))
     assert report.detected == 2 * 2 * 784, "both regions in each frame"
 
 
 def test_other_models(model_path: ModelPath) -> None:
     options = Options(str(model_path("selfie_segmentation")), frames=1, size="64x64", headless=True)
     with pytest.raises(fb.ModelError, match="no landmark model that is known here"):
-        run(landmarks.prepare, options)
+        run(landmarks.TASK.prepare, options)

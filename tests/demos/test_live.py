@@ -23,7 +23,7 @@ import pytest
 
 from framebind.demos.player.hud import ACCENT, GROUND, bar_height, line_height, with_bar
 from framebind.video.models import BUNDLED
-from framebind.video.tasks.classification import BAR, DIM
+from framebind.video.tasks.classify import BAR, DIM
 from framebind.video.tasks.landmarks import LEFT
 from framebind.video.vision.captions import text_height
 from support import live_demo

@@ -16,10 +16,9 @@ import pytest
 import framebind as fb
 from framebind.demos.player.options import Options
 from framebind.demos.player.run import run
-from framebind.video.tasks import segmentation
-from framebind.video.tasks.segmentation import Effect
+from framebind.video.tasks import segment
+from framebind.video.tasks.segment import Effect
 from framebind.video.vision import masks
-from framebind.video.vision.class_shares import share_counter
 from framebind.video.vision.labels import palette
 
 Array = npt.NDArray[Any]
@@ -58,7 +57,7 @@ def as_mask(value: Array, _: Array) -> Array:
 def enlarged(small: Array, frame: npt.NDArray[np.uint8]) -> Array:
     target = fb.GlTexture(frame.shape[1], frame.shape[0], "r32f")
     textures = {"frame": fb.GlTexture.from_array(frame), "small": fb.GlTexture.from_array(small.astype(np.float32))}
-    masks.enlarge().draw(target, textures)
+    fb.FragmentProgram(masks.enlarger(None)).draw(target, textures)
     return target.read()[..., 0]
 
 
@@ -102,36 +101,39 @@ def test_a_mask_keeps_the_one_before_where_the_new_one_does_not_know() -> None:
     first, second = (rng.uniform(0.01, 0.99, (6, 5)).astype(np.float32) for _ in range(2))
     second[0, :3] = 0.5, 0.999, 0.001
     scores = fb.GlBuffer(first.nbytes, first)
-    smooth = masks.smooth_person(scores, (5, 6), 1, segmentation.PERSON)
-    np.testing.assert_allclose(smooth(frame).read()[..., 3], first, atol=1e-3)
+    smooth = masks.GlMask(scores, (5, 6), 1, (8, 8), person=segment.PERSON).smooth
+    np.testing.assert_allclose(smooth(frame)["small"].read()[..., 3], first, atol=1e-3)
     scores.write(second)
     mixed = second + masks.MEMORY * entropy(second) * (first - second)
     assert np.abs(mixed - second).max() > 0.2
     # The texture keeps halves: 11 bits.
-    np.testing.assert_allclose(smooth(frame).read()[..., 3].astype(np.float32), mixed, atol=1e-3)
+    np.testing.assert_allclose(smooth(frame)["small"].read()[..., 3].astype(np.float32), mixed, atol=1e-3)
 
 
 def test_the_mask_of_a_model_with_classes_is_the_probability_of_a_person() -> None:
     values = np.random.default_rng(2).normal(0, 3, (4, 5, 21)).astype(np.float32)
     powers = np.exp(values - values.max(axis=-1, keepdims=True))
-    smooth = masks.smooth_person(fb.GlBuffer(values.nbytes, values), (5, 4), 21, segmentation.PERSON)
-    mask = smooth(fb.GlTexture.from_array(np.zeros((8, 8, 3), np.uint8))).read()[..., 3]
-    np.testing.assert_allclose(mask.astype(np.float32), powers[..., 15] / powers.sum(axis=-1), atol=1e-3)
+    person = masks.GlMask(fb.GlBuffer(values.nbytes, values), (5, 4), 21, (8, 8), person=segment.PERSON)
+    mask = person.smooth(fb.GlTexture.from_array(np.zeros((8, 8, 3), np.uint8)))["small"].read()[..., 3]
+    expected = powers[..., 15] / powers.sum(axis=-1)
+    np.testing.assert_allclose(mask.astype(np.float32), expected, atol=1e-3)
+    np.testing.assert_allclose(person.small(), expected, atol=0.5 / 255 + 1e-3)
 
 
 def test_a_class_stays_until_another_is_clearly_better() -> None:
-    def classes(*best: tuple[int, float]) -> list[int]:
+    def found(*best: tuple[int, float]) -> list[int]:
         values = np.zeros((1, len(best), 4), np.float32)
         for number, (channel, score) in enumerate(best):
             values[0, number, channel] = score
         scores.write(values)
-        return smooth(frame).read()[0, :, 3].astype(int).tolist()
+        classes.smooth(frame)
+        return classes.small()[0].astype(int).tolist()
 
     frame, scores = fb.GlTexture.from_array(np.zeros((4, 4, 3), np.uint8)), fb.GlBuffer(3 * 4 * 4)
-    smooth = masks.smooth_classes(scores, (3, 1), 4)
-    assert classes((1, 3.0), (2, 3.0), (3, 3.0)) == [1, 2, 3]
-    assert classes((2, 0.9 * masks.STAY), (3, 1.1 * masks.STAY), (3, 1.0)) == [1, 3, 3]
-    assert classes((2, 1.1 * masks.STAY), (3, 0.1), (3, 1.0)) == [2, 3, 3]
+    classes = masks.GlMask(scores, (3, 1), 4, (4, 4))
+    assert found((1, 3.0), (2, 3.0), (3, 3.0)) == [1, 2, 3]
+    assert found((2, 0.9 * masks.STAY), (3, 1.1 * masks.STAY), (3, 1.0)) == [1, 3, 3]
+    assert found((2, 1.1 * masks.STAY), (3, 0.1), (3, 1.0)) == [2, 3, 3]
 
 
 # The demo -------------------------------------------------------------------------------------------------------------
@@ -147,7 +149,7 @@ def on_cpu(path: Path, image: Array) -> Array:
 
 def painted(path: Path, rgb: Array, folder: Path, effect: Effect, background: str = "#205080") -> Array:
     cv2.imwrite(str(folder / "frame.png"), rgb[..., ::-1])
-    prepare = partial(segmentation.prepare, effect=effect, background=background)
+    prepare = partial(segment.TASK.prepare, effect=effect, background=background)
     run(prepare, Options(str(path), str(folder / "frame.png"), output=[folder / "a.png"]))
     picture = cv2.imread(str(folder / "a.png"))
     assert picture is not None
@@ -174,7 +176,7 @@ def test_classes_are_coloured_as_the_cpu_finds_them(
     rgb, path = photograph("astronaut", 257, 257), model_path("deeplabv3_257_mv_gpu")
     scores = on_cpu(path, (rgb / 255 - 0.5) / 0.5)
     classes = scores.argmax(axis=-1)
-    assert (classes == segmentation.PERSON).mean() > 0.2
+    assert (classes == segment.PERSON).mean() > 0.2
     colors = np.array(palette(21))
 
     def colored(number: Array, frame: Array) -> Array:
@@ -190,22 +192,19 @@ def test_classes_are_coloured_as_the_cpu_finds_them(
     picture = painted(path, rgb, tmp_path, "classes")
     np.testing.assert_allclose(picture[clear], expected[clear], atol=1.5)
     shares = np.bincount(classes.ravel(), minlength=21) / classes.size
-    rows = segmentation.present(shares)
-    assert rows == [segmentation.PERSON]
-    swatch = np.abs(picture[:40, :110] - colors[segmentation.PERSON] * 255).max(axis=-1) < 2
+    rows = segment.present(shares)
+    assert rows == [segment.PERSON]
+    swatch = np.abs(picture[:40, :110] - colors[segment.PERSON] * 255).max(axis=-1) < 2
     assert 40 < swatch.sum() < 150, "a legend of what is in the picture"
 
 
 def test_classes_of_a_picture_are_counted() -> None:
-    numbers = np.zeros((256, 256, 4), np.float32)
-    numbers[:64, :, 3], numbers[64:, :128, 3] = 2, 4
-    count = share_counter(5, (256, 256), "classes")
-    fb.transfers.reset()
-    shares = count(fb.GlTexture(256, 256, "rgba32f", numbers))
+    numbers = np.zeros((256, 256), np.uint8)
+    numbers[:64], numbers[64:, :128] = 2, 4
+    shares = segment.shares_of(numbers, segment.Segmentation(256, 256, 5))
     np.testing.assert_allclose(shares, [0.375, 0, 0.25, 0, 0.375], atol=1e-6)
-    assert segmentation.present(shares) == [4, 2], "the largest first, without the background"
-    assert fb.transfers.by_reason["download", "classes"].bytes <= 5 * 16
-    assert segmentation.present(np.array([0.99, 0.003, 0.007])) == [2]
+    assert segment.present(shares) == [4, 2], "the largest first, without the background"
+    assert segment.present(np.array([0.99, 0.003, 0.007])) == [2]
 
 
 def test_the_blurred_background_has_no_edges_and_the_person_all(
@@ -230,7 +229,7 @@ def test_each_effect_copies_nothing_but_the_upload(name: str, model_path: ModelP
     pictures: dict[str, Array] = {}
 
     def prepare(scene: Any) -> Any:
-        task = segmentation.prepare(scene, None, "#000000")
+        task = segment.TASK.prepare(scene, background="#000000")
         left = [*task.variants, task.variants[0]]
 
         def draw(frame: fb.GlTexture) -> None:
@@ -247,7 +246,7 @@ def test_each_effect_copies_nothing_but_the_upload(name: str, model_path: ModelP
     report = run(prepare, Options(str(model_path(name)), frames=frames, size="96x64", headless=True))
     assert report.frames == frames - 1 and report.uploaded == (frames - 1) * 96 * 64 * 3
     assert report.copied == (frames - 2) * 96 * 64 * 4, "what the test itself reads"
-    names = [segmentation.EFFECTS[name] for name in ("classes", "cutout", "blur")]
+    names = [segment.EFFECTS[name] for name in ("classes", "cutout", "blur")]
     assert list(pictures) == names[-(frames - 1) :]
     assert all(picture.std() > 20 for picture in pictures.values())
 
@@ -260,10 +259,10 @@ def test_backgrounds_and_effects_that_are_none(tmp_path: Path, model_path: Model
     ):
         options = Options(str(model_path("selfie_segmentation")), frames=1, size="64x64", headless=True)
         with pytest.raises(fb.FramebindError, match=message):
-            run(partial(segmentation.prepare, effect=given[0], background=given[1]), options)
+            run(partial(segment.TASK.prepare, effect=given[0], background=given[1]), options)
     options = Options(str(model_path("pose_landmark_lite")), frames=1, size="64x64", headless=True)
     with pytest.raises(fb.ModelError, match=r"pose_landmark_lite\.tflite is no segmentation"):
-        run(partial(segmentation.prepare, effect=None, background="#123456"), options)
+        run(partial(segment.TASK.prepare, effect=None, background="#123456"), options)
 
 
 def test_a_picture_behind_fills_the_frame(tmp_path: Path, photograph: Photograph, model_path: ModelPath) -> None:

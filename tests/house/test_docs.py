@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import io
+import json
 import os
 import re
 import runpy
@@ -34,6 +35,7 @@ from framebind.video.assets import PHOTOGRAPH
 from framebind.video.models import find_local
 from support.environment import CUDA_DEVICES
 from support.tiny_models import G, Op, T, build
+from support.video.clips import write_clip
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -80,8 +82,9 @@ def person_mask() -> bytes:
 
 
 ADDING_AN_OPERATOR = DOCS / "internals" / "adding-an-operator.md"
+ADDING_A_TASK = DOCS / "internals" / "adding-a-task.md"
 WITH_CUDA = DOCS / "cuda.md"
-WITH_PYTHON = [page for page in PAGES if program(page).strip() and page != ADDING_AN_OPERATOR]
+WITH_PYTHON = [page for page in PAGES if program(page).strip() and page not in (ADDING_AN_OPERATOR, ADDING_A_TASK)]
 
 
 def test_pages_with_python_are_found() -> None:
@@ -179,6 +182,42 @@ def test_the_tutorial_adds_an_operator(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert "the same on GPU and CPU" in done.stdout
+
+
+@pytest.mark.parametrize("context", ["gl"], indirect=True)
+@pytest.mark.usefixtures("context")
+def test_the_page_of_tasks_adds_a_task(tmp_path: Path, model_path: Callable[[str], Path]) -> None:
+    """Its file, written into a copy of the package, is a task of demo, process and watch: nothing else is edited."""
+    package, model = tmp_path / "framebind", str(model_path("selfie_segmentation"))
+    for folder in ("delegate", "demos", "interop", "kernels", "tools", "video"):
+        shutil.copytree(ROOT / folder, package / folder, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("__init__.py", "__main__.py"):
+        shutil.copy(ROOT / name, package)
+    texts = [
+        text for language, text in FENCE.findall(ADDING_A_TASK.read_text(encoding="utf-8")) if language == "python"
+    ]
+    places = {text.splitlines()[0].removeprefix("# ") for text in texts}
+    assert places == {"video/tasks/heat.py"} and not (package / "video" / "tasks" / "heat.py").exists()
+    (package / "video" / "tasks" / "heat.py").write_text("\n\n".join(texts))
+    write_clip(tmp_path / "clip.mp4", frames=3)
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    process = ["process", "clip.mp4", "--task", "heat", "--model", model]
+    for words, made in (
+        (["demo", "heat", "--model", model, "--size", "64x48", "--frames", "2", "--output", "a.png"], ["a.png"]),
+        ([*process, "--output", "drawn", "--save", "video,jsonl"], ["drawn/clip.mp4", "drawn/clip.jsonl"]),
+        ([*process, "--output", "rows", "--save", "jsonl"], ["rows/clip.jsonl"]),
+        (["watch", "clip.mp4", "--task", "heat", "--model", model, "--jsonl", "seen.jsonl"], ["seen.jsonl"]),
+    ):
+        done = subprocess.run(
+            [sys.executable, "-m", "framebind", *words], cwd=tmp_path, env=environment, capture_output=True, text=True,
+            timeout=120, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert all((tmp_path / each).stat().st_size for each in made)
+    files = [(tmp_path / name / "clip.jsonl").read_text().splitlines() for name in ("drawn", "rows")]
+    for one, other in zip(*files, strict=True):
+        drawn, found = json.loads(one), json.loads(other)
+        assert drawn["class"] == found["class"] == "heat" and drawn["score"] == pytest.approx(found["score"], abs=0.05)
 
 
 def test_the_tutorials_webcam_takes_ten_lines() -> None:

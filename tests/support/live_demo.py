@@ -7,10 +7,10 @@ import typer
 import framebind as fb
 from framebind.demos.player.options import Options, demo
 from framebind.demos.player.run import main
-from framebind.video.task import Scene, Task, Variant
+from framebind.video.task import Drawing, Scene, Variant
 
 
-def prepare(scene: Scene) -> Task:
+def prepare(scene: Scene) -> Drawing:
     network, (image,), ((output, (_, height, width, _)),) = (
         scene.network,
         scene.network.inputs,
@@ -31,7 +31,7 @@ def prepare(scene: Scene) -> Task:
         tint[0] = ((1.0, 1.0, 1.0), (1.0, 0.0, 0.0))[number]
 
     variants = [Variant("plain", lambda: choose(0)), Variant("red", lambda: choose(1))]
-    return Task(draw, variants, lambda overlay: overlay.fill(0, 0, 8, 8, (0.0, 1.0, 0.0)))
+    return Drawing(draw, variants, lambda overlay: overlay.fill(0, 0, 8, 8, (0.0, 1.0, 0.0)))
 
 
 @demo("")

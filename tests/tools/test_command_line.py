@@ -149,8 +149,7 @@ def test_the_version_is_the_packages() -> None:
 
 def test_the_command_line_needs_no_extra() -> None:
     """Of the extra there are only pictures: whoever wants them is told what to install."""
-    program = "import sys; sys.modules['skimage'] = None\n"
-    program += "from framebind.video.tasks.style_transfer import prepare_styles\n"
+    program = "import sys; sys.modules['skimage'] = None\nfrom framebind.video.tasks.style import prepare_styles\n"
     program += "from framebind.__main__ import app\nprepare_styles(())"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=False)
     assert "SourceError: name pictures with --style" in done.stderr and "pip install scikit-image" in done.stderr

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, cast
+from typing import Annotated
 
 import typer
 
@@ -14,9 +14,9 @@ import framebind as fb
 from ...video.live.recording import SPACE
 from ...video.live.server import Page, check_origin, parse_place
 from ...video.live.watcher import Watcher, open_viewer
-from ...video.session.tasks import TASKS
 from ...video.signals import ended_by_signals
-from ...video.work import TaskName, Work
+from ...video.tasks import task_names
+from ...video.work import RAW, Work
 from ..common.console import make_console, plain
 from ..common.flags import AUTO, GpuFlags, Option, checked_backend, with_flags
 from ..displays.streams import as_line, shown
@@ -25,9 +25,11 @@ Streams = Annotated[
     list[str],
     typer.Argument(metavar="STREAM...", help="Addresses (rtsp://, http://, srt://, rtmp://), cameras' numbers, files."),
 ]
-Task = Annotated[str, typer.Option(help=f"One of {', '.join(name for name in TASKS if name != 'raw')}.")]
+Task = Annotated[str, typer.Option(help=f"One of {', '.join(name for name in task_names() if name != RAW)}.")]
 Model = Annotated[str, typer.Option(help="A .tflite file or a known model; by default the task's own.")]
-Labels = Annotated[Path | None, typer.Option(help="The names of the classes of detect or classify, one per line.")]
+Labels = Annotated[
+    Path | None, typer.Option(help="The names of the model's classes, one per line, for a task that shows them.")
+]
 Jsonl = Annotated[Path | None, typer.Option(help="Append a line per result to this file.")]
 All = Annotated[bool, typer.Option("--all", help="Write a line for each frame, also if nothing is found in it.")]
 Web = Annotated[
@@ -111,10 +113,10 @@ def watch(
 
 
 def _work(task: str, model: str, labels: Path | None, flags: GpuFlags) -> Work:
-    if task == "raw":
+    if task == RAW:
         raise typer.BadParameter("raw outputs are for `process`: a task says what was found", param_hint="--task")
     try:
-        return Work(cast("TaskName", task), model, save=(), labels=labels, options=flags.model_options())
+        return Work(task, model, save=(), labels=labels, options=flags.model_options())
     except ValueError as error:
         raise typer.BadParameter(str(error)) from error
 

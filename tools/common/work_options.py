@@ -9,8 +9,8 @@ from typing import Annotated, Literal, cast
 import typer
 
 from ...video.results.tables import load_pyarrow
-from ...video.session.tasks import TASKS
-from ...video.work import Save, TaskName, Work, task_for
+from ...video.tasks import task_names
+from ...video.work import Save, Work, default_save, task_for
 from .flags import GpuFlags
 
 Option = typer.Option
@@ -21,13 +21,13 @@ class WorkOptions:
     """The fields of ``work.Work`` as a person gives them."""
 
     task: Annotated[
-        str, Option(help=f"One of {', '.join(TASKS)}; by default style, or raw for a --model of your own.")
+        str, Option(help=f"One of {', '.join(task_names())}; by default style, or raw for a --model of your own.")
     ] = ""
     model: Annotated[str, Option(help="A .tflite file or a known model; by default the task's own.")] = ""
     save: Annotated[
         str,
         Option(
-            help="Separated by commas: video, the painted video with its sound; masks, of segment and matte; jsonl "
+            help="Separated by commas: video, the painted video with its sound; masks, of tasks that have them; jsonl "
             "and parquet, a row for each result; npz, the outputs of the task raw, whose default it is."
         ),
     ] = ""
@@ -38,7 +38,9 @@ class WorkOptions:
             "in the rows."
         ),
     ] = "video"
-    labels: Annotated[Path | None, Option(help="The names of the classes of detect or classify, one per line.")] = None
+    labels: Annotated[
+        Path | None, Option(help="The names of the model's classes, one per line, for a task that shows them.")
+    ] = None
     mean: Annotated[
         str, Option(help="For raw: mean of the picture's values, 0 to 1; one, or three with commas between.")
     ] = "0"
@@ -70,10 +72,10 @@ class WorkOptions:
         task = task_for(self.task, self.model)
         if "parquet" in self.save:
             load_pyarrow()  # or each video would say that it is missing
-        kinds = tuple(dict.fromkeys((self.save or ("npz" if task == "raw" else "video")).split(",")))
         try:
+            kinds = tuple(dict.fromkeys((self.save or default_save(task)).split(",")))
             return Work(
-                cast("TaskName", task), self.model, save=cast("tuple[Save, ...]", kinds), masks=self.masks,
+                task, self.model, save=cast("tuple[Save, ...]", kinds), masks=self.masks,
                 suffix=self.suffix, codec=self.codec, quality=self.quality, every=self.every, start=self.start,
                 end=self.end, labels=self.labels, mean=_numbers(self.mean, "--mean"), std=_numbers(self.std, "--std"),
                 options=flags.model_options(),

@@ -15,9 +15,8 @@ import framebind as fb
 from ..apis import CUDA, Api, new_cuda_context
 from ..copies import WEB_PICTURE
 from ..models import find_model
-from ..network import Sampling
-from ..session.bound_session import BoundModel, Outputs, in_stored
-from ..session.tasks import make_finder, model_of
+from ..network import Network, Outputs, Sampling
+from ..session.bound_session import in_stored
 from ..work import Work
 from .pictures import WIDEST
 
@@ -41,8 +40,9 @@ class BindingViewer:
 
     def __init__(self, context: Any, work: Work, *, api: Api = CUDA) -> None:
         self.context, self._work, self._api = context, work, api
-        path, options = find_model(model_of(work)), replace(work.options, backend=api.short)
-        self.model = BoundModel(path, options.options(path), api)
+        path, options = find_model(work.model_name), replace(work.options, backend=api.short)
+        self.model = Network(path, options.options(path), api=api)
+        self.outputs = self.model.bind_outputs()
 
     def open(self, address: str, options: fb.StreamOptions) -> fb.Source:
         if self._api is not CUDA:
@@ -73,7 +73,7 @@ class BoundView:
 
     def _use(self, size: tuple[int, int]) -> None:
         """Find things in frames of that size, upright, from now on."""
-        self._size, self._finder = size, make_finder(self._work, self._viewer.model, size)
+        self._size, self._finder = size, self._work.finder(self._viewer.model, size)
 
     def find(self, frame: fb.YuvPicture) -> list[dict[str, Any]]:
         rotation, self._picture = self._source.rotation, frame
@@ -83,7 +83,10 @@ class BoundView:
             self._use(size)
 
         def look(sampling: Sampling) -> Outputs:
-            return self._viewer.model.run(frame, in_stored(sampling, size, rotation), meanwhile=lambda: None)
+            model = self._viewer.model
+            model.bind_sampled(next(iter(model.inputs)), frame, in_stored(sampling, size, rotation))
+            model.run()
+            return self._viewer.outputs
 
         return self._finder.find(look)
 

@@ -11,8 +11,7 @@ import numpy.typing as npt
 import framebind as fb
 
 from ..apis import GL
-from ..session.tasks import model_of, prepare
-from ..task import Scene
+from ..task import Drawing, Scene
 from ..work import Work
 from .networks import Networks
 from .pictures import Shrinker
@@ -46,8 +45,8 @@ class DrawingViewer:
 
     def view(self, source: fb.Source, name: str) -> DrawnView:
         picture = fb.GlTexture(*source.size, "rgba8", label=f"the picture of {name}")
-        lane = self.networks.lane(model_of(self._work))
-        return DrawnView(self, prepare(self._work, Scene(lane, picture, self.networks.lane)), picture)
+        lane = self.networks.lane(self._work.model_name)
+        return DrawnView(self, self._work.drawing(Scene(lane, picture, self.networks.lane)), picture)
 
     def copies(self, source: fb.Source) -> bool:
         return False
@@ -66,7 +65,7 @@ class DrawingViewer:
 class DrawnView:
     """A stream's task and its picture. Implements View."""
 
-    def __init__(self, viewer: DrawingViewer, task: Any, picture: fb.GlTexture) -> None:
+    def __init__(self, viewer: DrawingViewer, task: Drawing, picture: fb.GlTexture) -> None:
         self._viewer, self._task, self._picture = viewer, task, picture
 
     def find(self, frame: fb.GlTexture) -> list[dict[str, Any]]:

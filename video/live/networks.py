@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 import framebind as fb
 
+from ..apis import GL
 from ..model_options import ModelOptions
 from ..models import find_model
 from ..network import Network, Sampling
@@ -70,9 +71,9 @@ class Lane(Network):
     """A stream's use of a network that others use too: before it runs, its own objects are bound again."""
 
     def __init__(self, networks: Networks, path: Path, shared: SharedNetwork) -> None:
-        self.path, self.mode, self.shared = path, "gpu", shared
+        self.path, self.mode, self.shared, self.api = path, "gpu", shared, GL
         self._networks, self._is_resized = networks, False
-        self._bound = {}
+        self._bound, self._on_cpu, self._outputs = {}, frozenset(), None
 
     @property
     def runs_on(self) -> str:
@@ -98,14 +99,14 @@ class Lane(Network):
         """Take the network of that shape, which is made if there is none."""
         self.shared, self._is_resized = self._networks.resized(self, tensor, shape), True
 
-    def bind_sampled(self, tensor: int, obj: fb.GlTexture | fb.GlBuffer, sampling: Sampling) -> None:
+    def bind_sampled(self, tensor: int, obj: Any, sampling: Sampling) -> None:
         """Bind an object for this stream's runs."""
         self._bound[tensor] = obj, sampling
         if self.shared.lane is self:
             self.shared.network.bind_sampled(tensor, obj, sampling)
 
-    def leave_outputs(self) -> None:
-        self.shared.network.leave_outputs()
+    def computed_on_cpu(self) -> frozenset[int]:
+        return self.shared.network.computed_on_cpu()
 
     def output(self, tensor: int) -> npt.NDArray[Any]:
         return self.shared.network.output(tensor)
@@ -113,6 +114,5 @@ class Lane(Network):
     def run(self) -> None:
         if self.shared.lane is not self:
             self.shared.lane = self
-            for tensor, (obj, sampling) in self._bound.items():
-                self.shared.network.bind_sampled(tensor, obj, sampling)
+            self.shared.network.rebind(self)
         self.shared.network.run()

@@ -7,32 +7,25 @@ the decoder's frames, which then go to the encoder. The finders of ``tasks`` mak
 from __future__ import annotations
 
 import contextlib
-import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, overload
-
-import numpy as np
-import numpy.typing as npt
+from typing import Any, Literal, NamedTuple
 
 import framebind as fb
 
 from ..apis import BY_NAME, CUDA, GL, Api, is_cuda
-from ..copies import DETECTIONS, FROM_ARRAY, SHOWN_COPIES
+from ..copies import SHOWN_COPIES
 from ..models import find_model
-from ..network import Sampling, shapes
+from ..network import Network, Outputs, Sampling
 from ..results.masks import add_run_lengths
 from ..results.outputs import MarkedFrames, close_after_error, open_outputs
 from ..results.rows import Row, make_rows
 from ..times import Times
-from ..work import MASKED, Work
+from ..work import Work
 from .session import Session, keeping_current
-from .tasks import FINDERS, PAINTED, make_finder, model_of
-
-Values = npt.NDArray[np.float32]
 
 
 def open_session(work: Work, *, egl: int | None = None) -> Session:
@@ -54,7 +47,8 @@ def bound_api(work: Work) -> Api | None:
     CUDA, also by "auto" on NVIDIA's GPU, if only rows are saved; OpenGL if the CPU can paint the task's video. Saved
     masks follow the edges of pictures if these are drawn: only "cuda" by name does without.
     """
-    if work.task not in FINDERS:
+    task = work.video_task
+    if task.finder is None:
         return None
     backend, is_painted, is_masked = work.options.backend, "video" in work.save, "masks" in work.save
     is_auto = backend == "auto"
@@ -64,7 +58,7 @@ def bound_api(work: Work) -> Api | None:
         return CUDA
     if is_masked:
         return None
-    if work.task not in PAINTED or (is_painted and work.suffix not in fb.MarkedVideo.suffixes):
+    if not task.is_painted or (is_painted and work.suffix not in fb.MarkedVideo.suffixes):
         return None
     return GL if is_auto or BY_NAME[backend] is GL else None
 
@@ -75,7 +69,7 @@ class BoundSession(Session):
     def __init__(self, work: Work, *, api: Api = CUDA) -> None:
         super().__init__(work)
         self._api = api
-        self._models: dict[str, BoundModel] = {}
+        self._models: dict[str, Network] = {}
 
     def __enter__(self) -> BoundSession:
         # Sessions side by side share a GPU: none is to wait for another one's decoder.
@@ -116,15 +110,19 @@ class BoundSession(Session):
             stack.callback(times.end)
             stack.callback(self._stop, reader)
             with self._current():
-                model = self._model(model_of(work))
-                finder = make_finder(work, model, reader.size)
+                model = self._model(work.model_name)
+                image, results = next(iter(model.inputs)), model.bind_outputs()
+                finder = work.finder(model, reader.size)
                 pictures = _Pictures(reader, times)
                 painted = MarkedFrames(lambda: pictures.last, fb.Marks(), reader.rotation, finder.paint)
                 mask = finder.mask if "masks" in work.save else None
                 written = open_outputs(outputs, work, source, place, painted, reader, times, mask)
 
             def look(picture: fb.YuvPicture, sampling: Sampling) -> Outputs:
-                return model.run(picture, in_stored(sampling, reader.size, reader.rotation), pictures.decode)
+                model.bind_sampled(image, picture, in_stored(sampling, reader.size, reader.rotation))
+                model.run()
+                pictures.decode()  # while the GPU works
+                return results
 
             mode: Literal["allow", "disallow"] = "allow"  # the first frame compiles and loads weights
             number = -1
@@ -152,11 +150,11 @@ class BoundSession(Session):
         with self._current():
             reader.stop()
 
-    def _model(self, name: str) -> BoundModel:
+    def _model(self, name: str) -> Network:
         """The model of that name, made once."""
         if name not in self._models:
             path, options = find_model(name), replace(self.work.options, backend=self._api.short)
-            self._models[name] = BoundModel(path, options.options(path), self._api)
+            self._models[name] = Network(path, options.options(path), api=self._api)
         return self._models[name]
 
 
@@ -188,7 +186,7 @@ class MarkingSession(BoundSession):
 
     def _run(self, work: Work, source: str, place: Path | None, outputs: contextlib.ExitStack) -> Iterator[list[Row]]:
         self._times = Times()
-        if work.task in MASKED and "video" in work.save and not self._bound_context.software:
+        if "masks" in work.video_task.saves and "video" in work.save and not self._bound_context.software:
             yield from self._run_drawing(work, source, place, outputs)
             return
         reader = fb.open_source(source, start=work.start, end=work.end)
@@ -252,72 +250,6 @@ class _Pictures:
             raise ahead
         self._last = ahead
         return ahead
-
-
-class BoundModel:
-    """A model whose input is a picture of video, and whose outputs lie in buffers. Implements player.task.Model."""
-
-    def __init__(self, path: Path, options: fb.GpuDelegateOptions, api: Api) -> None:
-        """The context of ``api`` must be current."""
-        self.path = path
-        self._interpreter, self._delegate = fb.Interpreter(model_path=str(path)), fb.GpuDelegate(options)
-        self._interpreter.modify_graph_with_delegate(self._delegate)
-        self._interpreter.set_allow_buffer_handle_output(True)
-        details: list[dict[str, Any]] = self._interpreter.get_output_details()
-        self.inputs, self.outputs = shapes(self._interpreter.get_input_details()), shapes(details)
-        self.names = {int(each["index"]): str(each["name"]) for each in details}
-        (image, *_), (name, *_) = self.inputs, [each["name"] for each in self._interpreter.get_input_details()]
-        self.upload = f"input tensor {image} '{name}'{FROM_ARRAY}"
-        """The reason under which ``fb.transfers`` counts planes that come from the CPU."""
-        self._buffers = [api.buffer(np.zeros(max(math.prod(shape), 1), np.float32)) for shape in self.outputs.values()]
-        operators = self._interpreter.delegated_ops()
-        on_cpu = {tensor for each in operators if each.runs_on == "cpu" for tensor in each.outputs if not each.subgraph}
-        self._unbound = {number: tensor for number, tensor in enumerate(self.outputs) if tensor in on_cpu}
-        """The outputs that operators behind the GPU's compute on the CPU."""
-        for number, (tensor, buffer) in enumerate(zip(self.outputs, self._buffers, strict=True)):
-            if number not in self._unbound:
-                self._delegate.bind_buffer_to_tensor(buffer, tensor)
-
-    def run(self, picture: fb.YuvPicture, sampling: Sampling, meanwhile: Callable[[], None]) -> Outputs:
-        """Run the model on a picture. ``meanwhile`` is called while the GPU works."""
-        (image,) = self.inputs
-        self._delegate.bind_buffer_to_tensor(
-            picture, image, mean=sampling.mean, std=sampling.std, crop=sampling.crop, rotation=sampling.rotation
-        )
-        with fb.transfer_guard("allow") if self._unbound else contextlib.nullcontext():
-            self._interpreter.invoke()
-        meanwhile()
-        computed = {number: self._interpreter.get_tensor(tensor) for number, tensor in self._unbound.items()}
-        return Outputs(self._buffers, list(self.outputs.values()), computed)
-
-    def close(self) -> None:
-        """Free everything on the GPU."""
-        self._delegate.close()
-        for buffer in self._buffers:
-            buffer.release()
-
-
-class Outputs(Sequence[Values]):
-    """The outputs of a run. Each is read when it is asked for: many models have large ones that nobody looks at."""
-
-    def __init__(self, buffers: list[Any], shapes: list[tuple[int, ...]], computed: dict[int, Values]) -> None:
-        """``computed`` are those of the CPU, by number."""
-        self._buffers, self._shapes, self._computed = buffers, shapes, computed
-
-    def __len__(self) -> int:
-        return len(self._buffers)
-
-    @overload
-    def __getitem__(self, number: int) -> Values: ...
-    @overload
-    def __getitem__(self, number: slice) -> list[Values]: ...
-    def __getitem__(self, number: int | slice) -> Values | list[Values]:
-        if isinstance(number, slice):
-            return [self[each] for each in range(*number.indices(len(self)))]
-        if number in self._computed:
-            return self._computed[number]
-        buffer, values = self._buffers[number], np.empty(self._shapes[number], np.float32)
-        return buffer.read(values, reason=DETECTIONS)
 
 
 def in_stored(sampling: Sampling, size: tuple[int, int], rotation: int) -> Sampling:

@@ -18,10 +18,9 @@ from ..network import Network
 from ..results.masks import add_run_lengths
 from ..results.outputs import close_after_error, open_outputs
 from ..results.rows import Row, make_rows
-from ..task import Mask, Scene, Task
+from ..task import Drawing, Mask, Scene
 from ..times import WAIT, Times
 from ..work import Work
-from .tasks import model_of, prepare
 
 MOST_NETWORKS = 4
 """Most models, or sizes of one, that are kept: a folder may have videos of many sizes."""
@@ -165,9 +164,9 @@ class Session:
                 mode = "disallow"
                 yield rows
 
-    def _task(self, work: Work, picture: fb.GlTexture) -> Task:
+    def _task(self, work: Work, picture: fb.GlTexture) -> Drawing:
         load = partial(self._network, size=picture.size)
-        return prepare(work, Scene(load(model_of(work)), picture, load))
+        return work.drawing(Scene(load(work.model_name), picture, load))
 
     def _network(self, name: str, size: tuple[int, int]) -> Network:
         """The network of that name, for pictures of that size if it takes any: made once, and compiled once."""
@@ -182,7 +181,7 @@ class Session:
             self._networks[key] = network
         return self._networks[key]
 
-    def _draw(self, task: Task, frame: fb.GlTexture, picture: fb.GlTexture, *, is_seen: bool) -> None:
+    def _draw(self, task: Drawing, frame: fb.GlTexture, picture: fb.GlTexture, *, is_seen: bool) -> None:
         """Draw a frame, and what was found in it if anybody sees that."""
         task.draw(frame)
         if task.overlay is not None and is_seen:
@@ -191,7 +190,7 @@ class Session:
             self._overlay.draw(picture)
 
 
-def _found(task: Task, mask: Mask | None) -> list[dict[str, Any]]:
+def _found(task: Drawing, mask: Mask | None) -> list[dict[str, Any]]:
     """The results of the frame that was drawn last, with their places if there is a mask."""
     found = task.results() if task.results else []
     if mask is not None:

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast, overload
+from typing import Any, overload
 
 import framebind as fb
 
@@ -17,10 +17,9 @@ from ..apis import BY_NAME, AnyBackend
 from ..model_options import ModelOptions
 from ..results.rows import Row, make_rows
 from ..results.tables import in_groups, make_table
-from ..work import Masks, Save, TaskName, Work, task_for
+from ..work import Masks, Save, Work, task_for
 from .bound_session import open_session
 from .session import Session, keeping_current
-from .tasks import model_of
 
 Source = str | Path
 
@@ -41,9 +40,10 @@ class VideoStage:
 
     Parameters
     ----------
-    task : {"style", "segment", "matte", "detect", "landmarks", "poses", "classify", "raw"}
-        What is done with each frame; "raw" by default if a model is named. Its rows have a further key ``outputs``:
-        a float32 array for each output of the model, by name.
+    task : str
+        "style", "segment", "matte", "detect", "landmarks", "poses", "classify", "raw", or the name of another file of
+        ``video/tasks``: what is done with each frame; "raw" by default if a model is named. Its rows have a further
+        key ``outputs``: a float32 array for each output of the model, by name.
     model : str or Path
         A .tflite file, or the name of a known model; the task's own by default.
     save : one or several of {"video", "masks", "jsonl", "parquet", "npz"}
@@ -93,7 +93,7 @@ class VideoStage:
 
     def __init__(
         self,
-        task: TaskName | None = None,
+        task: str | None = None,
         model: Source = "",
         *,
         save: Save | Sequence[Save] = (),
@@ -123,7 +123,7 @@ class VideoStage:
         delegate = fb.GpuDelegateOptions(is_precision_loss_allowed=f16)
         options = ModelOptions(backend, delegate=delegate, cache=Path(cache) if cache is not None else None)
         self.work = Work(
-            cast("TaskName", task_for(task or "", str(model))), str(model), save=save, masks=masks,
+            task_for(task or "", str(model)), str(model), save=save, masks=masks,
             suffix=suffix, codec=codec, quality=quality, every=every, start=start, end=end,
             labels=None if labels is None else Path(labels), mean=_channels(mean), std=_channels(std), options=options,
         )  # fmt: skip
@@ -211,7 +211,7 @@ class VideoStage:
 
     def __repr__(self) -> str:
         saved = f", saves {' and '.join(self.work.save)} in '{self.output}'" if self.work.save else ""
-        return f"<VideoStage: {self.work.task} with {model_of(self.work)}{saved}>"
+        return f"<VideoStage: {self.work.task} with {self.work.model_name}{saved}>"
 
     def _rows(self, source: Source, start: float | None, end: float | None, place: Source | None) -> Iterator[Row]:
         work = replace(

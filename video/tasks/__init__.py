@@ -1,1 +1,30 @@
-"""The tasks for frames of video: each file finds things in a model's outputs and draws them."""
+"""The tasks for frames of video, one file each, with an object ``TASK``: found by their file's name."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pkgutil import iter_modules
+
+from ..task import VideoTask
+
+
+def task_names() -> list[str]:
+    """The names of all tasks, in the order of the alphabet. None is imported."""
+    return sorted(found.name for found in iter_modules(__path__))
+
+
+def find_task(name: str) -> VideoTask:
+    """The task of that name. Raises ValueError if there is none."""
+    if name not in task_names():
+        raise ValueError(f"task '{name}' is none of {', '.join(task_names())}")
+    return import_module(f"{__name__}.{name}").TASK
+
+
+def tasks_that_take(option: str) -> list[str]:
+    """The names of the tasks with this option, a field of ``Work``."""
+    return [name for name in task_names() if option in find_task(name).options]
+
+
+def tasks_that_save(kind: str) -> list[str]:
+    """The names of the tasks with this kind of saved files."""
+    return [name for name in task_names() if kind in find_task(name).saves]

@@ -1,4 +1,4 @@
-"""Draws the skeleton of a person, or of a hand, in the frames of a camera, a video or a picture."""
+"""Draws the skeleton of one person, or of a hand."""
 
 from __future__ import annotations
 
@@ -13,9 +13,8 @@ import numpy.typing as npt
 
 import framebind as fb
 
-from ..copies import DETECTIONS
-from ..network import Network, Sampling
-from ..task import Finder, Model, Run, Scene, Task
+from ..network import Sampling
+from ..task import Finder, Model, Run, VideoTask
 from ..vision.captions import draw_notice
 from ..vision.one_euro import OneEuro
 from ..vision.regions import Region, disagreement, hand_region, pose_region, to_picture, upper_body, whole
@@ -77,34 +76,12 @@ class Skeleton:
     """Probability of the person or the hand."""
 
 
-def prepare(scene: Scene) -> Task:
-    """Bind the outputs' buffers once; for each frame, bind the person's last region, and read the points.
-
-    If there was no person, the model runs on each of ``Kind.starts``, and the better result counts. Raises ModelError
-    for an unknown model.
-    """
-    network, (image,) = scene.network, scene.network.inputs
-    follower = Follower(network, scene.picture.size)
-    read = _reader(network)
-
-    def draw(frame: fb.GlTexture) -> None:
-        def look(region: Region) -> tuple[Array, float]:
-            network.bind(image, frame, crop=region.crop, rotation=region.rotation)
-            network.run()
-            return read()
-
-        follower.follow(look)
-        scene.picture.copy_from(frame)
-
-    return Task(
-        draw,
-        overlay=lambda overlay: draw_skeleton(overlay, follower.last, follower.kind, scene.picture.size),
-        results=follower.rows,
-    )
-
-
 def finder(model: Model, size: tuple[int, int]) -> Finder:
-    """The same without drawing. Raises ModelError for an unknown model."""
+    """Follow a person or a hand: the model runs on the region that the last frame gave.
+
+    If there was none, it runs on each of ``Kind.starts``, and the better result counts. Raises ModelError for an
+    unknown model.
+    """
     follower = Follower(model, size)
 
     def find(run: Run) -> list[dict[str, Any]]:
@@ -200,28 +177,15 @@ def _color(kind: Kind, number: int) -> tuple[float, float, float]:
     return LEFT if number in (1, 2, 3) or (number > 6 and number % 2) else RIGHT
 
 
-def _kind(network: Model) -> Kind:
-    sizes = [math.prod(shape) for shape in network.outputs.values()]
+def _kind(model: Model) -> Kind:
+    sizes = [math.prod(shape) for shape in model.outputs.values()]
     for kind in (POSE, HAND):
         if sizes[:2] == [kind.points * kind.numbers, 1]:
             return kind
     raise fb.ModelError(
-        f"{network.path.name} is no landmark model that is known here: its first outputs have {sizes[:2]} numbers, not "
+        f"{model.path.name} is no landmark model that is known here: its first outputs have {sizes[:2]} numbers, not "
         "195 and 1 (pose_landmark_lite) nor 63 and 1 (hand_landmark_lite)"
     )
 
 
-def _reader(network: Network) -> Callable[[], tuple[Array, float]]:
-    """Bind the outputs, and make a function that reads the first output, and the probability of a person or a hand."""
-    buffers: list[fb.GlBuffer] = []
-    for tensor, shape in network.outputs.items():
-        buffers.append(fb.GlBuffer(math.prod(shape) * 4, label=f"output {len(buffers)}"))
-        network.bind(tensor, buffers[-1])
-    values, sure = (np.empty(buffer.nbytes // 4, np.float32) for buffer in buffers[:2])
-
-    def read() -> tuple[Array, float]:
-        for buffer, array in zip(buffers, (values, sure), strict=False):
-            buffer.read(array, reason=DETECTIONS)
-        return values, float(sure[0])
-
-    return read
+TASK = VideoTask("pose_landmark_lite", finder)

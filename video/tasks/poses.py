@@ -1,25 +1,21 @@
-"""Draws the skeletons of all people, or of one, in the frames of a camera, a video or a picture: PoseNet."""
+"""Draws the skeletons of all people (PoseNet)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 
 import framebind as fb
 
-from ..copies import DETECTIONS
-from ..network import Crop, Network, Sampling
-from ..task import Finder, Model, Run, Scene, Task, Variant
+from ..network import Crop, Sampling
+from ..task import Finder, Model, Run, Variant, VideoTask
 from ..vision.captions import draw_notice
 from ..vision.labels import Color, palette
 from ..vision.one_euro import OneEuro
 from ..vision.posenet import MOST_PEOPLE, TREE, Outputs, Person, decode_one, decode_people, from_tensors
 
-Array = npt.NDArray[Any]
 People = Literal["several", "one"]
 
 LEAST_SCORE = 0.3
@@ -44,16 +40,16 @@ class Followed:
         self.smooth = OneEuro(MIN_CUTOFF, BETA / max(crop[2:]))
 
 
-def prepare(scene: Scene, people: People = "several", score: float = LEAST_SCORE) -> Task:
-    """Bind the outputs' buffers once; bind each frame, read the outputs (some ten KB), and find the people in them.
+def finder(model: Model, size: tuple[int, int], people: People = "several", score: float = LEAST_SCORE) -> Finder:
+    """Find the people in each frame, and smooth their key points.
 
-    ``people`` chooses between the key points of several people, and the best ones in the picture as one person's. Keys
-    1 and 2 change it. ``score`` is the least score of a person, and of a key point, that is drawn. Raises ModelError
-    for a model without PoseNet's outputs.
+    ``people`` chooses between the key points of several people, and the best ones in the picture as one person's. Its
+    two values are variants. ``score`` is the least score of a person, and of a key point that is drawn. Raises
+    ModelError for a model without PoseNet's outputs.
     """
-    network, images = scene.network, list(scene.network.inputs)
-    read, (height, width) = _reader(network), network.inputs[images[0]][1:3]
-    crop = fitted(scene.picture.size, (width, height))
+    tensors, stride = output_parts(model), _stride(model)
+    ((_, height, width, *_),) = model.inputs.values()
+    crop = fitted(size, (width, height))
     scale = crop[2] / width, crop[3] / height
     found: list[Followed] = []
     mode: People = people
@@ -62,42 +58,21 @@ def prepare(scene: Scene, people: People = "several", score: float = LEAST_SCORE
         nonlocal mode
         mode = new
 
-    def draw(frame: fb.GlTexture) -> None:
-        nonlocal found
-        network.bind(images[0], frame, mean=0.5, std=0.5, crop=crop)
-        network.run()
-        scene.picture.copy_from(frame)
-        new = [Followed(person, crop, scale) for person in find(read(), mode, score)]
-        found = match(new, found, SAME_PERSON * max(scene.picture.size))
-
-    modes: tuple[People, ...] = ("several", "one") if people == "several" else ("one", "several")
-    names = {"several": "several people", "one": "one person"}
-    return Task(
-        draw,
-        variants=[Variant(names[each], partial(choose, each)) for each in modes],
-        overlay=lambda overlay: draw_people(overlay, found, scene.picture.size, score),
-        results=lambda: as_rows(found),
-    )
-
-
-def finder(model: Model, size: tuple[int, int]) -> Finder:
-    """The same without drawing. Raises ModelError for a model without PoseNet's outputs."""
-    parts, stride = _parts(model), _stride(model)
-    ((_, height, width, *_),) = model.inputs.values()
-    crop = fitted(size, (width, height))
-    found: list[Followed] = []
-
     def look(run: Run) -> list[dict[str, Any]]:
         nonlocal found
         outputs = dict(zip(model.outputs, run(Sampling(0.5, 0.5, crop, 0.0)), strict=True))
-        people = find(
-            from_tensors(*[outputs[parts[part]] for part in _CHANNELS], stride=stride), "several", LEAST_SCORE
-        )
-        new = [Followed(person, crop, (crop[2] / width, crop[3] / height)) for person in people]
+        maps = from_tensors(*[outputs[tensors[part]] for part in _CHANNELS], stride=stride)
+        new = [Followed(person, crop, scale) for person in find(maps, mode, score)]
         found = match(new, found, SAME_PERSON * max(size))
         return as_rows(found)
 
-    return Finder(look, lambda marks: draw_people(marks, found, size, LEAST_SCORE))
+    modes: tuple[People, ...] = ("several", "one") if people == "several" else ("one", "several")
+    names = {"several": "several people", "one": "one person"}
+    return Finder(
+        look,
+        lambda marks: draw_people(marks, found, size, score),
+        variants=[Variant(names[each], partial(choose, each)) for each in modes],
+    )
 
 
 def as_rows(found: list[Followed]) -> list[dict[str, Any]]:
@@ -156,25 +131,7 @@ def draw_people(overlay: fb.Marks, found: list[Followed], size: tuple[int, int],
                 overlay.point(*place, (1.0, 1.0, 1.0), 2.5 * thick)
 
 
-def _reader(network: Network) -> Callable[[], Outputs]:
-    """Bind the outputs, and make a function that reads them."""
-    stride = _stride(network)
-    arrays: dict[str, Array] = {}
-    buffers: dict[str, fb.GlBuffer] = {}
-    for part, tensor in _parts(network).items():
-        arrays[part] = np.empty(network.outputs[tensor], np.float32)
-        buffers[part] = fb.GlBuffer(arrays[part].nbytes, label=f"PoseNet's {part}")
-        network.bind(tensor, buffers[part])
-
-    def read() -> Outputs:
-        for part, array in arrays.items():
-            buffers[part].read(array, reason=DETECTIONS)
-        return from_tensors(*[arrays[part] for part in _CHANNELS], stride=stride)
-
-    return read
-
-
-def _parts(model: Model) -> dict[str, int]:
+def output_parts(model: Model) -> dict[str, int]:
     """The outputs by a part of their names, as _CHANNELS has them. Raises ModelError for a model without them."""
     found: dict[str, int] = {}
     for tensor, shape in model.outputs.items():
@@ -193,5 +150,8 @@ def _parts(model: Model) -> dict[str, int]:
 
 def _stride(model: Model) -> float:
     """Pixels of the model's input between two cells of its outputs."""
-    rows, (image,) = model.outputs[_parts(model)["heatmap"]][1], model.inputs.values()
+    rows, (image,) = model.outputs[output_parts(model)["heatmap"]][1], model.inputs.values()
     return (image[1] - 1) / max(rows - 1, 1)
+
+
+TASK = VideoTask("multi_person_mobilenet_v1_075_float", finder)

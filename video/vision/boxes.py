@@ -1,4 +1,4 @@
-"""Boxes of a detector, decoded and selected by NumPy: the same as selection.py, for outputs that are on the CPU."""
+"""Boxes of a detector, decoded and selected by NumPy."""
 
 from __future__ import annotations
 
@@ -7,10 +7,14 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from .selection import CANDIDATES, MOST_BOXES
 from .ssd import FACE_SIDE, overlaps
 
 Array = npt.NDArray[Any]
+
+MOST_BOXES = 50
+"""The most boxes that are kept."""
+CANDIDATES = 128
+"""The most anchors that suppression examines, the likeliest first: an object has about ten above the least score."""
 
 
 def select(
@@ -23,10 +27,15 @@ def select(
     overlap: float,
     coding: Literal["faces", "objects"],
 ) -> Array:
-    """The texels (1 + parts, MOST_BOXES, 4) that ``selection.selector`` computes.
+    """Decode the boxes of likely anchors, and keep the best of those that overlap (non-maximum suppression).
 
-    ``scores`` are (anchors, classes) and ``values`` (anchors, 4 or 16), as the model puts them out; the others are the
-    fields of ``selection.Boxes``, and the least score of a box.
+    ``scores`` are (anchors, classes), and ``values`` (anchors, 4 or 16) a box and six points each, as the model puts
+    them out; ``anchors`` are rows (centre x, centre y, width, height). ``least`` is the least score of a box, ``first``
+    the number of the first class that is not the background, ``overlap`` the largest overlap (intersection over union)
+    of two boxes of one class.
+
+    Returns texels (1 + values / 4, MOST_BOXES, 4), the best box first. Row 0 has score, class and 1, or 0 behind the
+    last box; row 1 the box (left, top, right, bottom); further rows two points each.
     """
     texels = np.zeros((1 + values.shape[1] // 4, MOST_BOXES, 4), np.float32)
     likely = np.flatnonzero(scores[:, first:].max(axis=1) >= least)

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
 
 import framebind as fb
+
+from ..copies import DETECTIONS
 
 SPATIAL, RANGE, FLOOR, RADIUS = 1.0, 0.1, 1e-4, 2
 """Parameters of the joint bilateral filter: standard deviations in mask pixels and in colours from 0 to 1, the least
@@ -117,46 +123,84 @@ void main() {{
 _MASK = "vec4 value(float mask, vec3 here) { return vec4(mask); }\n"
 _MASK_MAIN = "void main() { color = spread(uv, texture(frame, uv).rgb); }\n"
 
-Smooth = Callable[[fb.GlTexture], fb.GlTexture]
+_SMALL_VALUE = """
+uniform sampler2D small;
+void main() { color = vec4(texelFetch(small, ivec2(gl_FragCoord.xy), 0).a / LARGEST); }
+"""
 
 
-def smooth_person(scores: fb.GlBuffer, size: tuple[int, int], channels: int, person: int) -> Smooth:
-    """Make a function that smooths the mask of a person over time.
+class GlMask:
+    """The mask of a video, by OpenGL: scores are smoothed over time, and enlarged along the edges of each frame.
 
-    ``smooth(frame)`` returns a texture of ``size`` (width, height): the frame's colours, and the mask, from 0 to 1, in
-    alpha. ``scores`` are float32 (height, width, channels): probabilities of a person if there is one channel, else
-    scores of classes; ``person`` is the number of the class of people.
+    ``CpuMask`` has the same formulas. A mask is that of people, with values from 0 to 1, or has numbers of classes.
     """
-    return _smooth(scores, size, channels, f"const float MEMORY = {MEMORY};\nconst int PERSON = {person};\n", _PERSON)
+
+    def __init__(
+        self,
+        scores: fb.GlBuffer,
+        size: tuple[int, int],
+        channels: int,
+        large: tuple[int, int],
+        *,
+        person: int | None = None,
+    ) -> None:
+        """``scores`` are float32 (height, width, channels) of ``size`` (width, height); ``large`` is the frames' size.
+
+        Scores of one channel are probabilities of a person, others those of classes. ``person`` is the number of the
+        class of people, whose mask it is then; None for a mask of all classes.
+        """
+        self._scores, self._channels, self._is_classes = scores, channels, person is None
+        constants = f"const int WIDTH = {size[0]}, HEIGHT = {size[1]}, CHANNELS = {channels};\n"
+        if person is None:
+            constants, main = constants + f"const float STAY = {STAY};\n", _CLASS
+        else:
+            constants += f"const float MEMORY = {MEMORY};\nconst int PERSON = {person};\n"
+            main = _PERSON
+        self._smooth = fb.FragmentProgram(constants + _SMALL + main)
+        self._previous, self._new = (fb.GlTexture(*size, "rgba16f", label=f"small mask {n}") for n in range(2))
+        self._first = 1.0
+        self._large_size = large
+        self._values = fb.GlTexture(*size, "r8", label="values of the small mask")
+        self._textures: dict[str, fb.GlTexture] = {}
+
+    def smooth(self, frame: fb.GlTexture) -> dict[str, fb.GlTexture]:
+        """Make the small mask of a frame. Returns the textures that ``SPREAD`` takes: the frame, and the small mask.
+
+        The small mask has the frame's colours, and in alpha the mask, or the number of the best class, or of the one
+        before if that is nearly as good.
+        """
+        self._previous, self._new = self._new, self._previous
+        self._smooth.draw(
+            self._new, {"frame": frame, "previous": self._previous}, {"scores": self._scores}, {"first": self._first}
+        )
+        self._first, self._textures = 0.0, {"frame": frame, "small": self._new}
+        return self._textures
+
+    def small(self) -> npt.NDArray[Any]:
+        """The small mask of the last frame, read: (height, width), from 0 to 1, or the numbers of classes."""
+        self._read.draw(self._values, {"small": self._new})
+        values = self._values.read(reason=DETECTIONS)[..., 0]
+        return values if self._is_classes else values / np.float32(255)
+
+    def enlarge(self) -> fb.GlTexture:
+        """Draw the mask of the last frame at the frame's size, and return it: ``large``."""
+        self._enlarge.draw(self.large, self._textures)
+        return self.large
+
+    @cached_property
+    def large(self) -> fb.GlTexture:
+        """The mask that ``enlarge`` drew, in red: from 0 to 1, or the numbers of classes, divided by 255."""
+        return fb.GlTexture(*self._large_size, "r8", label="the mask")
+
+    @cached_property
+    def _enlarge(self) -> fb.FragmentProgram:
+        return fb.FragmentProgram(enlarger(self._channels if self._is_classes else None))
+
+    @cached_property
+    def _read(self) -> fb.FragmentProgram:
+        return fb.FragmentProgram(f"const float LARGEST = {255.0 if self._is_classes else 1.0};\n{_SMALL_VALUE}")
 
 
-def smooth_classes(scores: fb.GlBuffer, size: tuple[int, int], channels: int) -> Smooth:
-    """As ``smooth_person``, with the number of a class in alpha: the best, or the one before if nearly as good."""
-    return _smooth(scores, size, channels, f"const float STAY = {STAY};\n", _CLASS)
-
-
-def _smooth(scores: fb.GlBuffer, size: tuple[int, int], channels: int, constants: str, main: str) -> Smooth:
-    constants += f"const int WIDTH = {size[0]}, HEIGHT = {size[1]}, CHANNELS = {channels};\n"
-    program = fb.FragmentProgram(constants + _SMALL + main)
-    textures = [fb.GlTexture(*size, "rgba16f", label=f"small mask {n}") for n in range(2)]
-    first = True
-
-    def smooth(frame: fb.GlTexture) -> fb.GlTexture:
-        nonlocal first
-        previous, new = textures
-        program.draw(new, {"frame": frame, "previous": previous}, {"scores": scores}, {"first": float(first)})
-        textures.reverse()
-        first = False
-        return new
-
-    return smooth
-
-
-def enlarge() -> fb.FragmentProgram:
-    """A program that enlarges the mask in alpha of ``small`` (see smooth_person) along the edges of ``frame``."""
-    return fb.FragmentProgram(_MASK + SPREAD + _MASK_MAIN)
-
-
-def enlarge_classes(classes: int) -> fb.FragmentProgram:
-    """As ``enlarge``, for numbers of classes in alpha: draws the number, divided by 255, of the class of each pixel."""
-    return fb.FragmentProgram(f"const int CLASSES = {classes};\n{_NUMBER}")
+def enlarger(classes: int | None) -> str:
+    """A shader that enlarges what ``small`` has in alpha along the edges of ``frame``: a mask, or so many classes."""
+    return _MASK + SPREAD + _MASK_MAIN if classes is None else f"const int CLASSES = {classes};\n{_NUMBER}"

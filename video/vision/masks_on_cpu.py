@@ -1,10 +1,10 @@
-"""Masks smoothed over time by NumPy, for scores on the CPU, with the formulas of masks.py. They are enlarged
-bilinearly, because the picture, whose edges masks.py follows, is not available.
+"""Masks smoothed over time and enlarged by NumPy, for scores on the CPU, with the formulas of masks.py.
+
+They are enlarged bilinearly, because the picture, whose edges masks.py follows, is not available.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,58 +13,64 @@ import numpy.typing as npt
 from .masks import MEMORY, STAY
 
 Array = npt.NDArray[Any]
-Smooth = Callable[[Array], Array]
 
 
-def smooth_person(person: int) -> Smooth:
-    """Make a function that takes scores (height, width, channels) and returns the mask (height, width), from 0 to 1.
+class CpuMask:
+    """The mask of a video, by NumPy: that of people, with values from 0 to 1, or of numbers of classes."""
 
-    Scores of one channel are probabilities of a person, others those of classes; ``person`` is that of people.
-    """
-    previous: Array | None = None
+    def __init__(self, person: int | None = None) -> None:
+        """``person`` is the number of the class of people, whose mask it is then; None for a mask of all classes."""
+        self._person = person
+        self._small: Array | None = None
 
-    def smooth(scores: Array) -> Array:
-        nonlocal previous
-        if scores.shape[-1] == 1:
-            mask = scores[..., 0]
-        else:
-            powers = np.exp(scores - scores.max(axis=-1, keepdims=True))
-            mask = powers[..., person] / powers.sum(axis=-1)
+    @property
+    def small(self) -> Array:
+        """The mask of the last frame: (height, width), from 0 to 1, or numbers of classes."""
+        assert self._small is not None, "no frame was smoothed"
+        return self._small
+
+    def smooth(self, scores: Array) -> None:
+        """Make the small mask of scores (height, width, channels).
+
+        Scores of one channel are probabilities of a person, others those of classes.
+        """
+        self._small = self._best(scores) if self._person is None else self._mixed(_probabilities(scores, self._person))
+
+    def _best(self, scores: Array) -> Array:
+        """The best class of each pixel, or the one before if that is nearly as good."""
+        if self._small is not None:
+            scores, before = scores.copy(), self._small[..., None]
+            np.put_along_axis(scores, before, np.take_along_axis(scores, before, -1) + STAY, -1)
+        return scores.argmax(axis=-1)
+
+    def _mixed(self, mask: Array) -> Array:
+        """The mask, mixed with the one before where it knows little: by its entropy in bits."""
         mask = np.clip(mask, 1e-6, 1 - 1e-6)
+        if self._small is None:
+            return mask
         unknown = -(mask * np.log2(mask) + (1 - mask) * np.log2(1 - mask))
-        previous = mask if previous is None else mask + (previous - mask) * MEMORY * unknown
-        return previous
+        return mask + (self._small - mask) * MEMORY * unknown
 
-    return smooth
-
-
-def smooth_classes() -> Smooth:
-    """As ``smooth_person``, with the number of a class: the best, or the one before if nearly as good."""
-    previous: Array | None = None
-
-    def smooth(scores: Array) -> Array:
-        nonlocal previous
-        if previous is not None:
-            scores = scores.copy()
-            np.put_along_axis(
-                scores, previous[..., None], np.take_along_axis(scores, previous[..., None], -1) + STAY, -1
-            )
-        previous = best = scores.argmax(axis=-1)
-        return best
-
-    return smooth
+    def enlarged(self, size: tuple[int, int]) -> npt.NDArray[np.uint8]:
+        """The mask at ``size`` (width, height): from 0 to 255, or for each pixel the class with most weight."""
+        return _most(self.small, size) if self._person is None else _grey(self.small, size)
 
 
-def enlarge(mask: Array, size: tuple[int, int]) -> npt.NDArray[np.uint8]:
-    """A mask (height, width) from 0 to 1 at ``size`` (width, height), from 0 to 255."""
+def _probabilities(scores: Array, person: int) -> Array:
+    if scores.shape[-1] == 1:
+        return scores[..., 0]
+    powers = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    return powers[..., person] / powers.sum(axis=-1)
+
+
+def _grey(mask: Array, size: tuple[int, int]) -> npt.NDArray[np.uint8]:
     import cv2  # only here: commands start without it
 
     grey = cv2.resize(mask.astype(np.float32), size, interpolation=cv2.INTER_LINEAR)
     return (255 * grey + 0.5).astype(np.uint8)
 
 
-def enlarge_classes(numbers: Array, size: tuple[int, int]) -> npt.NDArray[np.uint8]:
-    """Numbers of classes (height, width) at ``size`` (width, height): for each pixel the class with most weight."""
+def _most(numbers: Array, size: tuple[int, int]) -> npt.NDArray[np.uint8]:
     import cv2  # only here: commands start without it
 
     found = np.zeros((size[1], size[0]), np.uint8)

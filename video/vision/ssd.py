@@ -1,4 +1,4 @@
-"""Arithmetic of single-shot detectors (SSD): anchors, scores and overlaps. The GPU decodes and selects: selection.py.
+"""Arithmetic of single-shot detectors (SSD): anchors, scores and overlaps. boxes.py decodes and selects.
 
 Anchors are boxes at fixed places in the picture. For each anchor, a detector puts out the offset of the object there
 from the anchor. Boxes are float32 rows (left, top, right, bottom), anchors are rows (centre x, centre y, width,

@@ -16,7 +16,6 @@ import framebind as fb
 from ..results.outputs import UNFINISHED
 from ..results.rows import Row
 from ..results.tables import JsonLines, ParquetFile, load_pyarrow
-from ..session.tasks import WITHOUT_MEMORY
 from ..work import Work
 from .units import Unit
 
@@ -39,7 +38,7 @@ def divide(unit: Unit, work: Work) -> tuple[Unit, ...]:
     Only what can be joined to the same as without parts: tasks that remember nothing of the frame before, rows,
     and videos whose packets can be joined.
     """
-    if unit.part_seconds is None or unit.part is not None or work.task not in WITHOUT_MEMORY:
+    if unit.part_seconds is None or unit.part is not None or work.video_task.has_memory:
         return ()
     if isinstance(unit.source, str) or unit.upload:  # each part would fetch the whole video
         return ()

@@ -17,7 +17,6 @@ import framebind as fb
 from ..models import BUNDLED, find_model
 from ..results.outputs import UNFINISHED
 from ..session.bound_session import open_session
-from ..session.tasks import model_of
 from ..work import Work
 from .division import PART_SECONDS
 from .schedule import Schedule, by_turns
@@ -140,7 +139,7 @@ def _anywhere(unit: Unit) -> Unit:
 
 def _with_files(work: Work) -> Work:
     """The work with paths that do not depend on a process's folder. A model of the package keeps its name."""
-    name = model_of(work)
+    name = work.model_name
     model = name if name in BUNDLED else str(find_model(name).resolve())
     return replace(work, model=model, labels=work.labels and work.labels.resolve())
 

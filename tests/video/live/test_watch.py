@@ -32,7 +32,6 @@ from framebind.video.live.pictures import WEB_PICTURE, WIDEST
 from framebind.video.live.stream import name_of, names_of
 from framebind.video.live.watcher import Watcher
 from framebind.video.model_options import ModelOptions
-from framebind.video.session.tasks import model_of
 from framebind.video.vision.labels import palette
 from framebind.video.work import Work
 from support.demo_models import brightness
@@ -190,7 +189,7 @@ def test_networks_of_any_size_are_shared_by_size(context: fb.GlContext, tmp_path
     watcher.run(None, lambda: None)
     assert [stream.state for stream in watcher.streams] == ["ended"] * 3
     assert len(viewer.networks) == 2, "one for wide pictures, one for high ones"
-    lane = viewer.networks.lane(model_of(work))
+    lane = viewer.networks.lane(work.model_name)
     assert list(lane.inputs.values()) == [(1, 384, 384, 3)], "the file's, whatever other streams made of it"
 
 

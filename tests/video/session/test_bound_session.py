@@ -20,7 +20,7 @@ from framebind.video.network import Crop, Sampling, resample
 from framebind.video.results.rows import Row
 from framebind.video.session.bound_session import BoundSession, MarkingSession, bound_api, in_stored
 from framebind.video.session.session import Session
-from framebind.video.work import TaskName, Work
+from framebind.video.work import Work
 from support.demo_models import brightness, color_classifier
 from support.recording_driver import RecordingDriver
 from support.video.clips import turn_track, write_clip
@@ -96,7 +96,7 @@ def test_a_marked_video_is_the_decoder_s_planes_with_the_task_s_marks(context: f
 @pytest.mark.parametrize("context", ["gl"], indirect=True)
 @pytest.mark.usefixtures("context")
 def test_masks_are_painted_on_the_decoder_s_planes_as_gl_draws_them(
-    task: TaskName, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    task: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (model := tmp_path / "model.tflite").write_bytes(brightness(1) if task == "matte" else brightness(21, 0.5))
     path = write_clip(tmp_path / "clip.mp4", size=(160, 96), frames=3, options={"crf": "5"})

@@ -27,7 +27,6 @@ from framebind.video.results.run_lengths import encode
 from framebind.video.results.tables import ParquetFile, parquet_schema
 from framebind.video.session.bound_session import BoundSession
 from framebind.video.vision.labels import palette
-from framebind.video.work import TaskName
 from support.demo_models import brightness
 from support.tiny_models import chain
 from support.video.clips import picture, write_clip
@@ -114,11 +113,11 @@ def test_outputs_of_an_integer_model_are_what_litert_s_stand_for(tmp_path: Path)
     ("options", "message"),
     [
         (dict(task="raw"), "has no model of its own"),
-        (dict(model="m.tflite", save=["video"]), "raw outputs are saved as npz, not as video"),
-        (dict(task="detect", save=["npz"]), "are for the task 'raw', not for 'detect'"),
-        (dict(task="detect", save=["masks"]), "the tasks segment and matte have masks, 'detect' has none"),
+        (dict(model="m.tflite", save=["video"]), "the task 'raw' saves npz, not video"),
+        (dict(task="detect", save=["npz"]), "npz is for the task raw"),
+        (dict(task="detect", save=["masks"]), "masks is for the tasks matte and segment"),
         (dict(task="matte", save=["masks"], suffix=".png"), "masks are png or rle"),
-        (dict(task="matte", labels="a.txt"), "labels name the classes of the tasks detect and classify"),
+        (dict(task="matte", labels="a.txt"), "labels is for the tasks classify and detect"),
         (dict(model="m.tflite", std=[1.0, 0.0, 1.0]), "no std is 0"),
         (dict(task="detect", backend="vulkan"), "backend 'vulkan' is none of"),
     ],
@@ -132,7 +131,7 @@ def test_options_that_do_not_go_together(options: dict[str, Any], message: str) 
 @pytest.mark.usefixtures("context")
 @pytest.mark.parametrize("is_bound", [False, True])
 @pytest.mark.parametrize("task", ["matte", "segment"])
-def test_masks_are_a_video_pictures_and_run_lengths(task: TaskName, is_bound: bool, tmp_path: Path) -> None:
+def test_masks_are_a_video_pictures_and_run_lengths(task: str, is_bound: bool, tmp_path: Path) -> None:
     """A model that is sure of what is bright: the same place in each form, at the picture's size.
 
     ``is_bound``: as on CUDA, with OpenGL in its place.

@@ -73,11 +73,12 @@ class TestOnTheGpu:
             model_path("posenet_mobilenet_v1_100_257x257_multi_kpt_stripped_integer_quant"),
         )
         network = Network(path, fb.GpuDelegateOptions(backend="opengl"), fb.GlTimer())
-        read, ((image, shape),) = poses._reader(network), network.inputs.items()
+        outputs, ((image, shape),) = network.bind_outputs(), network.inputs.items()
         crop = poses.fitted((512, 512), (shape[2], shape[1]))
         network.bind(image, fb.GlTexture.from_array(rgb), mean=0.5, std=0.5, crop=crop)
         network.run()
-        found = read()
+        tensors, numbers = poses.output_parts(network), list(network.outputs)
+        found = posenet.from_tensors(*[outputs[numbers.index(tensors[part])] for part in NAMES], stride=32.0)
         expected = on_cpu(path, resample(rgb, shape[1:3], crop, 0.0) / np.float32(127.5) - 1)
         # The model is quantized: a rounded step of its heat map is 0.1 to 0.2.
         assert np.abs(found.scores - expected.scores).mean() < 0.1
@@ -105,12 +106,12 @@ class TestOnTheGpu:
         model = tmp_path / "other.tflite"
         model.write_bytes(tiny_models.constants(*tensors[:3], side=SIDE, names=NAMES[:3]))
         with pytest.raises(fb.ModelError, match=r"other.tflite is no PoseNet: it needs .* displacement_bwd"):
-            run(poses.prepare, Options(str(model), frames=1, size="64x48", headless=True))
+            run(poses.TASK.prepare, Options(str(model), frames=1, size="64x48", headless=True))
 
 
 def draw(folder: Path, model: Path, people: poses.People) -> Array:
     options = Options(str(model), str(folder / "frame.png"), output=[folder / f"{people}.png"])
-    run(partial(poses.prepare, people=people), options)
+    run(partial(poses.TASK.prepare, people=people), options)
     picture = cv2.imread(str(folder / f"{people}.png"))
     assert picture is not None
     return picture

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from framebind.video.vision import ssd
-from framebind.video.vision.boxes import decode_boxes, decode_faces, suppress
+from framebind.video.vision.boxes import MOST_BOXES, decode_boxes, decode_faces, select, suppress
 from framebind.video.vision.one_euro import SECONDS, OneEuro
 
 
@@ -110,3 +110,29 @@ def test_the_one_euro_filter_quiets_trembling_and_follows_jumps() -> None:
     assert filtered[20:].std() < 0.5 * noise[20:].std()
     late = [float(smooth(np.array([0.9], np.float32))[0]) for _ in range(4)]
     assert late[-1] == pytest.approx(0.9, abs=0.02), "four frames after a jump it is there"
+
+
+def test_a_score_that_is_no_number_is_no_box() -> None:
+    scores = np.array([[np.nan], [0.9], [-np.inf], [0.5]], np.float32)
+    values = np.zeros((4, 16), np.float32)
+    values[:, :4] = np.array([[0, 0, 8, 8], [0, 0, 8, 8], [0, 0, 8, 8], [64, 0, 8, 8]])
+    anchors = np.random.default_rng(1).uniform(0.1, 0.9, (4, 4)).astype(np.float32)
+    texels = select(scores, values, anchors, least=0.5, first=0, overlap=0.3, coding="faces")
+    np.testing.assert_allclose(texels[0, :3, 0], [0.9, 0.5, 0])
+
+
+def test_of_equal_scores_the_first_anchor_is_better_and_the_number_of_boxes_is_bounded() -> None:
+    anchors = np.column_stack([np.linspace(0, 1, 300), np.full((300, 3), 0.5)]).astype(np.float32)
+    values = np.tile(np.array([0, 0, -60, -60], np.float32), (300, 1))  # boxes too small to overlap
+    scores = np.zeros((300, 3), np.float32)
+    scores[:, 1], scores[250, 2] = 0.6, 0.9
+    texels = select(scores, values, anchors, least=0.5, first=1, overlap=0.3, coding="objects")
+    assert texels[0, :, 2].sum() == MOST_BOXES
+    np.testing.assert_allclose(texels[0, :3, :2], [[0.9, 2], [0.6, 1], [0.6, 1]], rtol=1e-6)
+    centres = texels[1, :, [0, 2]].mean(axis=0)
+    np.testing.assert_allclose(centres[:3], anchors[[250, 0, 1], 0], atol=1e-6)
+
+
+def test_the_least_score_of_logits() -> None:
+    for probability in (0.0, 0.25, 0.5, 0.75, 1.0):
+        assert abs(ssd.sigmoid(np.array(ssd.logit(probability))) - probability) < 2e-7

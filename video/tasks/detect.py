@@ -1,4 +1,4 @@
-"""Draws boxes around faces, with six points each, or around objects, in frames of a camera, a video or a picture."""
+"""Draws boxes around faces, with six points each, or around objects."""
 
 from __future__ import annotations
 
@@ -12,14 +12,12 @@ import numpy.typing as npt
 
 import framebind as fb
 
-from ..copies import DETECTIONS
-from ..network import Crop, Network, Sampling
-from ..task import Finder, Model, Run, Scene, Task
+from ..network import Crop, Sampling
+from ..task import Finder, Model, Run, VideoTask
 from ..vision import boxes, ssd
 from ..vision.captions import draw_notice, draw_tag
 from ..vision.labels import names_without_background, palette, read_labels
 from ..vision.one_euro import OneEuro
-from ..vision.selection import Boxes, selector
 
 Array = npt.NDArray[Any]
 
@@ -35,7 +33,7 @@ class Detector:
 
     anchors: Array
     coding: Literal["faces", "objects"]
-    """The coding of its boxes; see selection.py."""
+    """The coding of its boxes; see boxes.py."""
     parts: int
     """Number of values for each anchor, a box and points, in fours."""
     first: int
@@ -68,102 +66,62 @@ def objects() -> Detector:
     return Detector(ssd.coco_anchors(), "objects", 1, 1, 0.5, 0.5, stretched=True)
 
 
-def prepare(scene: Scene, score: float | None = None, labels: Path | None = None) -> Task:
-    """Bind the outputs' buffers once; bind each frame, select boxes on the GPU, read them (4 KB), and draw them.
+def finder(model: Model, size: tuple[int, int], score: float | None = None, labels: Path | None = None) -> Finder:
+    """Find faces or objects, and smooth their boxes.
 
-    ``score`` is the least score of a box that is drawn, from 0 to 1; None takes the detector's own. Raises ModelError
-    for a model that is not a known detector.
+    ``score`` is the least score of a box, from 0 to 1; None takes the detector's own. Raises ModelError for a model
+    that is not a known detector.
     """
-    network, (image,) = scene.network, scene.network.inputs
-    if ssd.is_selected(list(network.outputs.values())):
-        return _prepare_selected(scene, score, labels)
-    detector, classes = _detector(network)
-    least = detector.least if score is None else score
-    names = ["face"] if classes == 1 and labels is None else read_labels(labels, classes)
-    read_boxes = _reader(network, detector, classes, least)
-    crop = _crop(detector, scene.picture.size)
+    if ssd.is_selected(list(model.outputs.values())):
+        names, crop = names_without_background(labels), whole(size)
+
+        def look(outputs: Sequence[Array]) -> list[Detection]:
+            return _detected(outputs, size, score, names)
+    else:
+        detector, classes = _detector(model)
+        names = ["face"] if classes == 1 and labels is None else read_labels(labels, classes)
+        crop = whole(size) if detector.stretched else square(size)
+        select = selector(detector, classes, list(model.outputs.values()), score)
+
+        def look(outputs: Sequence[Array]) -> list[Detection]:
+            return detect(select(outputs), crop)
+
     found: list[Detection] = []
 
-    def draw(frame: fb.GlTexture) -> None:
-        nonlocal found
-        network.bind(image, frame, mean=0.5, std=0.5, crop=crop)
-        network.run()
-        scene.picture.copy_from(frame)
-        found = match(detect(read_boxes(), crop), found)
-
-    return Task(
-        draw,
-        overlay=lambda overlay: draw_boxes(overlay, found, names, scene.picture.size),
-        results=lambda: [as_row(each, names) for each in found],
-    )
-
-
-def finder(model: Model, size: tuple[int, int], labels: Path | None = None) -> Finder:
-    """The same without drawing. Raises ModelError for a model that is not a known detector."""
-    if ssd.is_selected(list(model.outputs.values())):
-        return _selected_finder(model, size, labels)
-    detector, classes = _detector(model)
-    names = ["face"] if classes == 1 and labels is None else read_labels(labels, classes)
-    crop, is_logit, found = _crop(detector, size), None, list[Detection]()
-
     def find(run: Run) -> list[dict[str, Any]]:
-        nonlocal is_logit, found
-        outputs = {
-            shape[-1]: values
-            for shape, values in zip(model.outputs.values(), run(Sampling(0.5, 0.5, crop, 0.0)), strict=True)
-        }
-        values, scores = (
-            outputs[4 * detector.parts].reshape(-1, 4 * detector.parts),
-            outputs[classes].reshape(-1, classes),
-        )
+        nonlocal found
+        found = match(look(run(Sampling(0.5, 0.5, crop, 0.0))), found)
+        return [as_row(each, names) for each in found]
+
+    return Finder(find, lambda marks: draw_boxes(marks, found, names, size))
+
+
+def selector(
+    detector: Detector, classes: int, shapes: Sequence[tuple[int, ...]], score: float | None
+) -> Callable[[Sequence[Array]], Array]:
+    """Make a function that selects boxes in a detector's outputs, which have these shapes: texels for ``detect``.
+
+    Models put out probabilities or logits. The first frame says which: a score below 0 is no probability.
+    """
+    width, is_logit = 4 * detector.parts, None
+    numbers = {shape[-1]: number for number, shape in enumerate(shapes)}
+    least = detector.least if score is None else score
+
+    def select(outputs: Sequence[Array]) -> Array:
+        nonlocal is_logit
+        values = outputs[numbers[width]].reshape(-1, width)
+        scores = outputs[numbers[classes]].reshape(-1, classes)
         if is_logit is None:
             is_logit = bool(np.nanmin(scores) < 0)
         texels = boxes.select(
-            scores, values, detector.anchors, least=ssd.logit(detector.least) if is_logit else detector.least,
+            scores, values, detector.anchors, least=ssd.logit(least) if is_logit else least,
             first=detector.first, overlap=detector.overlap, coding=detector.coding,
         )  # fmt: skip
         if is_logit:
             texels[0, :, 0] = ssd.sigmoid(texels[0, :, 0])
-        found = match(detect(texels, crop), found)
-        return [as_row(each, names) for each in found]
+        return texels
 
-    return Finder(find, lambda marks: draw_boxes(marks, found, names, size))
-
-
-# Detectors that select their boxes themselves -------------------------------------------------------------------------
-
-
-def _prepare_selected(scene: Scene, score: float | None, labels: Path | None) -> Task:
-    """The task of an SSD whose last operator, TFLite_Detection_PostProcess, selects the boxes on the CPU."""
-    network, (image,), size = scene.network, scene.network.inputs, scene.picture.size
-    network.leave_outputs()
-    names, found, tensors = names_without_background(labels), list[Detection](), list(network.outputs)
-
-    def draw(frame: fb.GlTexture) -> None:
-        nonlocal found
-        network.bind(image, frame, mean=0.5, std=0.5, crop=_whole(size))
-        network.run()
-        scene.picture.copy_from(frame)
-        found = match(_detected([network.output(tensor) for tensor in tensors], size, score, names), found)
-
-    return Task(
-        draw,
-        overlay=lambda overlay: draw_boxes(overlay, found, names, size),
-        results=lambda: [as_row(each, names) for each in found],
-    )
-
-
-def _selected_finder(model: Model, size: tuple[int, int], labels: Path | None) -> Finder:
-    """The same without drawing."""
-    names, found = names_without_background(labels), list[Detection]()
-
-    def find(run: Run) -> list[dict[str, Any]]:
-        nonlocal found
-        outputs = run(Sampling(0.5, 0.5, _whole(size), 0.0))
-        found = match(_detected(outputs, size, None, names), found)
-        return [as_row(each, names) for each in found]
-
-    return Finder(find, lambda marks: draw_boxes(marks, found, names, size))
+    return select
 
 
 def _detected(
@@ -181,12 +139,8 @@ def _detected(
     ]
 
 
-def _crop(detector: Detector, size: tuple[int, int]) -> Crop:
-    """The part of a picture of ``size`` (width, height) that a detector gets."""
-    return _whole(size) if detector.stretched else square(size)
-
-
-def _whole(size: tuple[int, int]) -> Crop:
+def whole(size: tuple[int, int]) -> Crop:
+    """The whole picture (x, y, width, height)."""
     return 0.0, 0.0, float(size[0]), float(size[1])
 
 
@@ -204,7 +158,7 @@ def square(size: tuple[int, int]) -> Crop:
 
 
 def detect(texels: Array, crop: Crop) -> list[Detection]:
-    """The objects in the texels (1 + parts, boxes, 4) that selection.py makes, the likeliest first.
+    """The objects in the texels (1 + parts, boxes, 4) that ``boxes.select`` makes, the likeliest first.
 
     ``crop`` is the part of the picture that the model saw.
     """
@@ -246,44 +200,17 @@ def draw_boxes(overlay: fb.Marks, found: list[Detection], names: list[str], size
         draw_tag(overlay, f"{names[each.number]} {each.score:.0%}", left - thick / 2, top, color, size)
 
 
-def _detector(network: Model) -> tuple[Detector, int]:
-    shapes = sorted(shape[-2:] for shape in network.outputs.values())
+def _detector(model: Model) -> tuple[Detector, int]:
+    shapes = sorted(shape[-2:] for shape in model.outputs.values())
     if shapes == [(896, 1), (896, 16)]:
         return faces(), 1
     if len(shapes) == 2 and shapes[0] == (2034, 4) and shapes[1][0] == 2034:
         return objects(), shapes[1][1]
     raise fb.ModelError(
-        f"{network.path.name} is no detector that is known here: its outputs are {list(network.outputs.values())}, not "
+        f"{model.path.name} is no detector that is known here: its outputs are {list(model.outputs.values())}, not "
         "1x896x16 and 1x896x1 (faces), 1x2034x4 and 1x2034x91 (SSD MobileNet v2 at 320x320) nor boxes "
         "1xNx4, classes 1xN, scores 1xN and their number (TFLite_Detection_PostProcess)"
     )
 
 
-def _reader(network: Network, detector: Detector, classes: int, least: float) -> Callable[[], Array]:
-    """Bind the outputs, and make a function that selects the boxes to draw and reads them: texels for ``detect``.
-
-    Models put out probabilities or logits. The first frame says which: a score below 0 is no probability.
-    """
-    buffers: dict[str, fb.GlBuffer] = {}
-    count, is_logit = len(detector.anchors), None
-    for tensor, shape in network.outputs.items():
-        name = "boxes" if shape[-1] == 4 * detector.parts else "scores"
-        buffers[name] = fb.GlBuffer(count * shape[-1] * 4, label=f"the {name}")
-        network.bind(tensor, buffers[name])
-    select = selector(
-        Boxes(
-            buffers["scores"], buffers["boxes"], detector.anchors, classes=classes, parts=detector.parts,
-            first=detector.first, overlap=detector.overlap, coding=detector.coding,
-        )
-    )  # fmt: skip
-
-    def read() -> Array:
-        nonlocal is_logit
-        if is_logit is None:
-            is_logit = bool(np.nanmin(buffers["scores"].read(reason=DETECTIONS)) < 0)
-        texels = select(ssd.logit(least) if is_logit else least).read(reason=DETECTIONS)
-        if is_logit:
-            texels[0, :, 0] = ssd.sigmoid(texels[0, :, 0])
-        return texels
-
-    return read
+TASK = VideoTask("face_detection_front", finder, options=("labels",))

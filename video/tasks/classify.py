@@ -1,4 +1,4 @@
-"""Classifies the frames of a camera, a video or a picture, and draws the five likeliest classes over them."""
+"""Shows the five likeliest classes of each frame."""
 
 from __future__ import annotations
 
@@ -11,9 +11,8 @@ import numpy.typing as npt
 
 import framebind as fb
 
-from ..copies import DETECTIONS
 from ..network import Crop, Sampling
-from ..task import Finder, Model, Run, Scene, Task
+from ..task import Finder, Model, Run, VideoTask
 from ..vision.captions import GROUND, text_height
 from ..vision.labels import Color, read_labels
 
@@ -27,34 +26,12 @@ TRACK = (1.0, 1.0, 1.0, 0.15)
 """Colours of the bars: of the likeliest class, of the others, and of their background."""
 
 
-def prepare(scene: Scene, labels: Path | None = None) -> Task:
-    """Bind the output's buffer once; for each frame, bind its middle and read the score of each class.
+def finder(model: Model, size: tuple[int, int], labels: Path | None = None) -> Finder:
+    """Find the likeliest classes in the middle of each frame.
 
     Raises ModelError for a model that is no classifier, SourceError for labels that are not this model's.
     """
-    network, classes = scene.network, _classes(scene.network)
-    (image,), (output,) = network.inputs, network.outputs
-    names, crop = read_labels(labels, classes), middle(scene.picture.size)
-    buffer, scores = fb.GlBuffer(classes * 4, label="the scores"), np.empty(classes, np.float32)
-    network.bind(output, buffer)
-
-    def draw(frame: fb.GlTexture) -> None:
-        network.bind(image, frame, mean=0.5, std=0.5, crop=crop)
-        network.run()
-        buffer.read(scores, reason=DETECTIONS)
-        scene.picture.copy_from(frame)
-
-    return Task(
-        draw,
-        overlay=lambda overlay: draw_best(overlay, best(scores), names, scene.picture.size),
-        results=lambda: as_rows(best(scores), names),
-    )
-
-
-def finder(model: Model, size: tuple[int, int], labels: Path | None = None) -> Finder:
-    """The same without drawing. Raises ModelError for a model that is no classifier."""
     names, crop = read_labels(labels, _classes(model)), middle(size)
-
     found = list[tuple[int, float]]()
 
     def find(run: Run) -> list[dict[str, Any]]:
@@ -112,3 +89,6 @@ def draw_best(overlay: fb.Marks, found: list[tuple[int, float]], names: list[str
         text = f"{probability:.0%}"
         overlay.text(text, name - margin - overlay.text_width(text, height), y + height // 8, height=height)
         overlay.text(names[number], name, y + height // 8, height=height)
+
+
+TASK = VideoTask("mobilenet_v1_1.0_224", finder, options=("labels",), has_memory=False)

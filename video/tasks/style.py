@@ -1,4 +1,4 @@
-"""Paints a camera, a video or a picture in the style of another picture.
+"""Paints each frame in the style of another picture.
 
 The bundled model has one style and takes pictures of any size. With ``--style``, another model, which is downloaded,
 imitates any picture; up to nine are given, and the keys 1 to 9 switch between them.
@@ -18,9 +18,9 @@ import numpy.typing as npt
 
 import framebind as fb
 
-from ..models import find_model
+from ..models import DEFAULT_STYLE, find_model
 from ..network import Network, shapes
-from ..task import Scene, Task, Variant
+from ..task import Drawing, Scene, Variant, VideoTask
 from ..vision.pictures import photographs_of_skimage, read_picture, shrink
 
 Array = npt.NDArray[Any]
@@ -44,7 +44,7 @@ MULTIPLE = 4
 SHOW = "uniform sampler2D painted;\nvoid main() { color = vec4(texture(painted, uv).rgb, 1.0); }\n"
 
 
-def prepare(scene: Scene, styles: Sequence[Path] = ()) -> Task:
+def drawing(scene: Scene, styles: Sequence[Path] = ()) -> Drawing:
     """Bind the painted picture once; bind each frame, with the style's vector if the model takes one, and paint it.
 
     Raises ModelError for a model that paints no pictures, or for ``styles`` given to a model that has one of its own;
@@ -74,7 +74,7 @@ def prepare(scene: Scene, styles: Sequence[Path] = ()) -> Task:
         network.run()
         show.draw(scene.picture, {"painted": painted})
 
-    return Task(draw, variants)
+    return Drawing(draw, variants)
 
 
 def prepare_styles(pictures: Sequence[Path]) -> tuple[Callable[[], fb.GlBuffer], list[Variant]]:
@@ -132,3 +132,6 @@ def style_vector(picture: Path) -> Array:
     interpreter.set_tensor(image, shrink(pixels, (width, height))[None].astype(np.float32) / 255)
     interpreter.invoke()
     return np.array(interpreter.get_tensor(interpreter.outputs()[0]), np.float32).reshape(100)
+
+
+TASK = VideoTask(DEFAULT_STYLE, None, drawing, has_memory=False, is_painted=False)

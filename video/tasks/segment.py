@@ -1,0 +1,262 @@
+"""Colours the classes of each frame, cuts people out, or blurs their background.
+
+Selfie models find people; DeepLab finds the classes of PASCAL VOC, and people are one of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+import framebind as fb
+
+from ..copies import MASKS
+from ..network import Sampling
+from ..task import Drawing, Finder, Mask, Model, Run, Scene, Variant, VideoTask
+from ..vision.captions import draw_legend, draw_notice
+from ..vision.effects import Draw, background_texture, blurred, color_of, cutout
+from ..vision.labels import palette
+from ..vision.masks import SPREAD, GlMask
+from ..vision.masks_on_cpu import CpuMask
+from ..vision.painting import OPACITY, MaskPainter
+
+VOC = (
+    "background", "aeroplane", "bicycle", "bird", "boat", "bottle", "bus", "car", "cat", "chair", "cow", "dining table",
+    "dog", "horse", "motorbike", "person", "potted plant", "sheep", "sofa", "train", "TV monitor",
+)  # fmt: skip
+"""The 21 classes of PASCAL VOC (Everingham et al., 2010), in the order of DeepLab's scores."""
+PERSON = VOC.index("person")
+BACKGROUND = "#205080"
+LEGEND_FRAMES, LEAST_SHARE = 10, 0.004
+"""Number of frames for which a class stays in the legend, and its least share of the picture."""
+
+Effect = Literal["classes", "cutout", "blur"]
+EFFECTS: dict[str, str] = {"classes": "classes in colour", "cutout": "people cut out", "blur": "background blurred"}
+"""Names of the effects on screen."""
+_GREY = "uniform sampler2D mask;\nvoid main() { color = vec4(texture(mask, uv).rrr, 1.0); }\n"
+_NUMBERS = """
+uniform sampler2D numbers;
+void main() {
+    int found = int(texture(numbers, uv).r * 255.0 + 0.5);
+    color = vec4(found == 0 ? vec3(0.0) : PALETTE[found], 1.0);
+}
+"""
+_CLASSES = f"""
+vec4 value(float number, vec3 here) {{
+    int found = int(number + 0.5);
+    return vec4(found == 0 ? here : mix(here, PALETTE[found], {OPACITY}), 1.0);
+}}
+{SPREAD}
+void main() {{ color = spread(uv, texture(frame, uv).rgb); }}
+"""
+
+
+class Segmentation(NamedTuple):
+    """The output of a segmentation: scores of classes, or, if it has one channel, the probability of a person."""
+
+    width: int
+    height: int
+    channels: int
+
+    @property
+    def sampling(self) -> Sampling:
+        """The model's input: selfie models take 0 to 1, DeepLab -1 to 1."""
+        return Sampling(0.0, 1.0, None, 0.0) if self.channels == 1 else Sampling(0.5, 0.5, None, 0.0)
+
+    @property
+    def names(self) -> Sequence[str]:
+        """The names of the classes."""
+        return VOC if self.channels == len(VOC) else [f"class {number}" for number in range(self.channels)]
+
+
+def output_of(model: Model) -> Segmentation:
+    """The output of a segmentation model. Raises ModelError for another model."""
+    shapes = list(model.outputs.values())
+    if len(model.inputs) != 1 or len(shapes) != 1 or len(shapes[0]) != 4:
+        raise fb.ModelError(f"{model.path.name} is no segmentation: its outputs are {shapes}")
+    _, height, width, channels = shapes[0]
+    return Segmentation(width, height, channels)
+
+
+def finder(model: Model, size: tuple[int, int], effect: Effect | None = None) -> Finder:
+    """Find the shares of classes, or of people, and their mask.
+
+    The mask does not follow the picture's edges, because that is not read; painted frames do. Raises ModelError for a
+    model whose output is not scores of classes.
+    """
+    output = output_of(model)
+    is_classes = output.channels > 1 and effect in (None, "classes")
+    mask, painter, found = CpuMask(None if is_classes else PERSON), MaskPainter(), list[dict[str, Any]]()
+    names, colors = output.names if is_classes else (), palette(output.channels)
+
+    def find(run: Run) -> list[dict[str, Any]]:
+        nonlocal found
+        (scores,) = run(output.sampling)
+        mask.smooth(scores.reshape(output.height, output.width, output.channels))
+        found = rows_of(mask.small, output if is_classes else None)
+        return found
+
+    def mark(marks: fb.Marks) -> None:
+        draw_classes(marks, [names.index(each["class"]) for each in found], output, size)
+
+    def paint() -> Callable[[fb.Planes], None]:
+        if is_classes:
+            return partial(painter.color_classes, mask.small, colors)
+        return partial(painter.cut_out, mask.small, color_of(BACKGROUND))
+
+    def colored(shown: tuple[int, int]) -> npt.NDArray[np.uint8]:
+        return rgba[mask.enlarged(shown)]
+
+    seen = 255 * np.array([(0.0, 0.0, 0.0), *colors[1:]]) if is_classes else np.arange(256)[:, None].repeat(3, 1)
+    rgba = np.concatenate([seen.round(), np.full((len(seen), 1), 255)], 1).astype(np.uint8)
+    whole = Mask(partial(mask.enlarged, size), partial(colored, size), names)
+    return Finder(find, mark if is_classes else None, whole, colored, paint)
+
+
+def rows_of(small: npt.NDArray[Any], classes: Segmentation | None) -> list[dict[str, Any]]:
+    """The shares of the picture that classes cover, the largest first, or that people cover, as values for JSON.
+
+    ``small`` (height, width) has the numbers of ``classes``, or, if that is None, the mask of people, from 0 to 1.
+    """
+    if classes is None:
+        share = float(np.mean(small >= 0.5))
+        return [{"class": VOC[PERSON], "share": round(share, 6)}] if share > 0 else []
+    shares = shares_of(small, classes)
+    return [{"class": classes.names[number], "share": round(float(shares[number]), 6)} for number in present(shares)]
+
+
+def shares_of(numbers: npt.NDArray[Any], classes: Segmentation) -> npt.NDArray[Any]:
+    """The share of the picture that each class covers, from 0 to 1."""
+    return np.bincount(numbers.ravel(), minlength=classes.channels) / numbers.size
+
+
+def present(shares: npt.NDArray[Any]) -> list[int]:
+    """The classes whose share of the picture is not small, without the background; the largest first."""
+    order = np.argsort(-shares, kind="stable")
+    return [int(number) for number in order if number and shares[number] >= LEAST_SHARE]
+
+
+def draw_classes(marks: fb.Marks, found: list[int], classes: Segmentation, size: tuple[int, int]) -> None:
+    """Draw the colours and names of the classes in a picture of ``size``, or say that there is none."""
+    if found:
+        names, colors = classes.names, palette(classes.channels)
+        draw_legend(marks, [(names[number], colors[number]) for number in found], size)
+    else:
+        draw_notice(marks, f"none of the {classes.channels - 1} classes found", size)
+
+
+# The picture by OpenGL ------------------------------------------------------------------------------------------------
+
+
+def drawing(scene: Scene, effect: Effect | None = None, background: str = BACKGROUND) -> Drawing:
+    """Draw the effect, by masks that stay on the GPU and follow the picture's edges.
+
+    ``background`` is a colour (#rrggbb) or a picture file. Raises ModelError for a model whose output is not scores of
+    classes, or that lacks the effect's classes; SourceError for a background that cannot be read.
+    """
+    network, output = scene.network, output_of(scene.network)
+    (image,), (tensor,) = network.inputs, network.outputs
+    scores = fb.GlBuffer(output.width * output.height * output.channels * 4, label="the scores")
+    network.bind(tensor, scores)
+    effects: dict[str, _Effect] = {}
+    if output.channels > 1:
+        effects["classes"] = _classes(scene.picture, scores, output)
+    if output.channels in (1, len(VOC)):
+        effects.update(_people(scene.picture, scores, output, background))
+    chosen = effect or next(iter(effects))
+    if chosen not in effects:
+        raise fb.ModelError(
+            f"{network.path.name} has {output.channels} classes: with it, --effect is {' or '.join(effects)}"
+        )
+
+    def draw(frame: fb.GlTexture) -> None:
+        network.bind_sampled(image, frame, output.sampling)
+        network.run()
+        effects[chosen].draw(frame)
+
+    def choose(name: str) -> None:
+        nonlocal chosen
+        chosen = name
+
+    names = sorted(effects, key=lambda name: name != chosen)
+    return Drawing(
+        draw,
+        [Variant(EFFECTS[name], partial(choose, name)) for name in names],
+        lambda marks: effects[chosen].mark(marks),
+        lambda: effects[chosen].rows(),
+        lambda: effects[chosen].mask(),
+    )
+
+
+class _Effect(NamedTuple):
+    """The picture of an effect, and the results of the frame that was drawn last; see Drawing."""
+
+    draw: Draw
+    mark: Callable[[fb.Marks], None]
+    rows: Callable[[], list[dict[str, Any]]]
+    mask: Callable[[], Mask]
+
+
+def _classes(picture: fb.GlTexture, scores: fb.GlBuffer, output: Segmentation) -> _Effect:
+    """The classes in colour, with a legend."""
+    numbers = GlMask(scores, (output.width, output.height), output.channels, picture.size)
+    texts = ", ".join(f"vec3{color}" for color in palette(output.channels))
+    colors = f"const vec3 PALETTE[{output.channels}] = vec3[{output.channels}]({texts});\n"
+    program, number, legend = fb.FragmentProgram(colors + _CLASSES), 0, list[int]()
+
+    def draw(frame: fb.GlTexture) -> None:
+        nonlocal number, legend
+        program.draw(picture, numbers.smooth(frame))
+        if number % LEGEND_FRAMES == 0:
+            legend = present(shares_of(numbers.small(), output))
+        number += 1
+
+    def mask() -> Mask:
+        show, colored = fb.FragmentProgram(colors + _NUMBERS), fb.GlTexture(*picture.size, "rgba8", label="masks")
+
+        def shown() -> fb.GlTexture:
+            show.draw(colored, {"numbers": numbers.enlarge()})
+            return colored
+
+        return Mask(lambda: numbers.enlarge().read(reason=MASKS)[..., 0], shown, output.names)
+
+    return _Effect(
+        draw,
+        lambda marks: draw_classes(marks, legend, output, picture.size),
+        lambda: rows_of(numbers.small(), output),
+        mask,
+    )
+
+
+def _people(picture: fb.GlTexture, scores: fb.GlBuffer, output: Segmentation, background: str) -> dict[str, _Effect]:
+    """People before a background, and people before a blurred one."""
+    people = GlMask(scores, (output.width, output.height), output.channels, picture.size, person=PERSON)
+
+    def mask_of(frame: fb.GlTexture) -> fb.GlTexture:
+        people.smooth(frame)
+        return people.enlarge()
+
+    def mask() -> Mask:
+        show, grey = fb.FragmentProgram(_GREY), fb.GlTexture(*picture.size, "rgba8", label="masks")
+
+        def shown() -> fb.GlTexture:
+            show.draw(grey, {"mask": people.large})
+            return grey
+
+        return Mask(lambda: people.large.read(reason=MASKS)[..., 0], shown)
+
+    draws = {
+        "cutout": cutout(picture, mask_of, background_texture(background)),
+        "blur": blurred(picture, mask_of),
+    }  # fmt: skip
+    return {
+        name: _Effect(draw, lambda marks: None, lambda: rows_of(people.small(), None), mask)
+        for name, draw in draws.items()
+    }
+
+
+TASK = VideoTask("deeplabv3_257_mv_gpu", finder, drawing, saves=("video", "masks", "jsonl", "parquet"))

@@ -1,0 +1,116 @@
+"""Pictures of people before another background, drawn by OpenGL: a colour, a picture, or the frame's own, blurred."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+import framebind as fb
+
+from .labels import Color
+from .painting import NOBODY, PERSON_FROM
+from .pictures import read_picture
+
+BLURRED_HEIGHT, BLUR = 160, 4.0
+"""Height of the blurred background in pixels, and the standard deviation of its blur in these pixels."""
+Draw = Callable[[fb.GlTexture], None]
+Masked = Callable[[fb.GlTexture], fb.GlTexture]
+"""Gives the mask of people in a frame: a texture, from 0 to 1 in red."""
+
+_OVER = f"""
+vec3 over(vec3 background, vec3 person, float mask) {{
+    return mix(background, person, smoothstep({NOBODY}, {PERSON_FROM}, mask));
+}}
+"""
+# The background picture fills the frame; if it is too wide or too high, it is cut on both sides.
+_CUTOUT = f"""{_OVER}
+uniform sampler2D frame, mask, behind;
+void main() {{
+    vec2 frame_size = vec2(textureSize(frame, 0)), size = vec2(textureSize(behind, 0));
+    vec2 part = frame_size / size / max(frame_size.x / size.x, frame_size.y / size.y);
+    vec3 background = texture(behind, (uv - 0.5) * part + 0.5).rgb;
+    color = vec4(over(background, texture(frame, uv).rgb, texture(mask, uv).r), 1.0);
+}}
+"""
+# The person is left out of the blur, which would otherwise draw a halo around the person.
+_BEHIND = """
+uniform sampler2D frame, mask;
+uniform vec2 pixel;
+void main() {
+    color = vec4(0.0);
+    for (int corner = 0; corner < 4; corner++) {
+        vec2 at = uv + (vec2(corner & 1, corner >> 1) - 0.5) * 0.5 * pixel;
+        float share = 1.0 - texture(mask, at).r;
+        color += 0.25 * vec4(texture(frame, at).rgb * share, share);
+    }
+}
+"""
+_BLUR = f"""
+uniform sampler2D sharp;
+uniform vec2 pixel;
+void main() {{
+    color = vec4(0.0);
+    float weights = 0.0;
+    for (int x = -{round(2.5 * BLUR)}; x <= {round(2.5 * BLUR)}; x++) {{
+        float weight = exp(-0.5 * float(x * x) / {BLUR * BLUR});
+        color += weight * texture(sharp, uv + float(x) * pixel);
+        weights += weight;
+    }}
+    color /= weights;
+}}
+"""
+_BLURRED = f"""{_OVER}
+uniform sampler2D frame, mask, behind;
+void main() {{
+    vec4 background = texture(behind, uv);
+    vec3 seen = background.rgb / max(background.a, 0.001);
+    color = vec4(over(seen, texture(frame, uv).rgb, texture(mask, uv).r), 1.0);
+}}
+"""
+
+
+def cutout(picture: fb.GlTexture, mask: Masked, behind: fb.GlTexture) -> Draw:
+    """Make a function that draws the people of a frame before the background ``behind``."""
+    program = fb.FragmentProgram(_CUTOUT)
+    return lambda frame: program.draw(picture, {"frame": frame, "mask": mask(frame), "behind": behind})
+
+
+def blurred(picture: fb.GlTexture, mask: Masked) -> Draw:
+    """Make a function that draws a frame with everything blurred but the people."""
+    width, height = picture.size
+    size = (max(round(width * BLURRED_HEIGHT / height), 1), BLURRED_HEIGHT)
+    one, two = (fb.GlTexture(*size, "rgba16f", label=f"the background {n}") for n in range(2))
+    behind, blur, show = (fb.FragmentProgram(text) for text in (_BEHIND, _BLUR, _BLURRED))
+    across, down = (1 / size[0], 0.0), (0.0, 1 / size[1])
+
+    def draw(frame: fb.GlTexture) -> None:
+        textures = {"frame": frame, "mask": mask(frame)}
+        behind.draw(one, textures, uniforms={"pixel": (across[0], down[1])})
+        blur.draw(two, {"sharp": one}, uniforms={"pixel": across})
+        blur.draw(one, {"sharp": two}, uniforms={"pixel": down})
+        show.draw(picture, {**textures, "behind": one})
+
+    return draw
+
+
+def background_texture(text: str) -> fb.GlTexture:
+    """A texture of one texel for a colour, or of the picture's size for a picture file. Raises SourceError."""
+    if text.startswith("#"):
+        color = 255 * np.array(color_of(text))
+        return fb.GlTexture.from_array(color.round().astype(np.uint8).reshape(1, 1, 3))
+    picture = read_picture(text)
+    if picture is None:
+        raise fb.SourceError(f"the background '{text}' is no picture that can be read, and no colour as #rrggbb")
+    return fb.GlTexture.from_array(picture)
+
+
+def color_of(text: str) -> Color:
+    """Red, green and blue, from 0 to 1, of a colour as #rrggbb. Raises SourceError if it is none."""
+    try:
+        red, green, blue = bytes.fromhex(text[1:])
+    except ValueError as error:
+        raise fb.SourceError(
+            f"the background '{text}' is no colour: write it as #rrggbb, for instance #00b140"
+        ) from error
+    return red / 255, green / 255, blue / 255
