@@ -142,7 +142,8 @@ class Network:
             self._on_cpu, buffers = self.computed_on_cpu(), dict[int, Any]()
             for tensor, shape in self.outputs.items():
                 if tensor not in self._on_cpu:
-                    buffers[tensor] = self.api.buffer(np.zeros(max(math.prod(shape), 1), np.float32))
+                    with fb.transfer_guard("allow"):  # a stream that comes back makes its buffers between two frames
+                        buffers[tensor] = self.api.buffer(np.zeros(max(math.prod(shape), 1), np.float32))
             self._outputs = Outputs(self.outputs, buffers, self.output)
         for tensor, buffer in self._outputs.buffers.items():
             self.bind(tensor, buffer)
