@@ -35,11 +35,11 @@ def _command_of(name: str, task: VideoTask) -> Callable[..., None]:
 
 
 def _add_commands() -> None:
-    shown = list[VideoTask]()
+    shown = list[VideoTask | None]()
     for found in iter_modules(demos.__path__):
         if not found.ispkg and hasattr(module := import_module(f"{demos.__name__}.{found.name}"), "command"):
             demo.command(found.name)(module.command)
-            shown.append(module.TASK)
+            shown.append(getattr(module, "TASK", None))
     for name in task_names():
         if (task := find_task(name)) not in shown and "video" in task.saves:
             demo.command(name)(_command_of(name, task))

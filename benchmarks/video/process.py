@@ -37,7 +37,7 @@ from av.video.reformatter import VideoReformatter
 
 import framebind as fb
 from framebind.interop.frames.decode.planar import FrameColours
-from framebind.interop.frames.read.readers import Frame, MotionReader, load_picture
+from framebind.interop.frames.read.readers import MotionReader, Pixels, load_picture
 from framebind.interop.frames.write.av_file import AvFile
 from framebind.video.assets import PHOTOGRAPH
 from framebind.video.model_options import ModelOptions
@@ -102,7 +102,7 @@ def _measured(work: Callable[[], None], frames: int) -> Cost:
     return Cost(1e3 * (time.process_time() - cpu) / frames, 1e3 * (time.perf_counter() - wall) / frames)
 
 
-def _pictures(frames: int, phase: int) -> Iterator[Frame]:
+def _pictures(frames: int, phase: int) -> Iterator[Pixels]:
     """RGBA pictures of the photograph in motion; the next one overwrites it."""
     reader, bgr = MotionReader(load_picture(PHOTOGRAPH), SIZE, "motion"), np.empty((SIZE[1], SIZE[0], 3), np.uint8)
     rgba = np.full((SIZE[1], SIZE[0], 4), 255, np.uint8)
@@ -113,7 +113,7 @@ def _pictures(frames: int, phase: int) -> Iterator[Frame]:
             yield rgba
 
 
-def _write(path: Path, pictures: Iterable[Frame]) -> None:
+def _write(path: Path, pictures: Iterable[Pixels]) -> None:
     file = AvFile(path, SIZE, RATE)
     for picture in pictures:
         file.write(picture)

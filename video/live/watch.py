@@ -10,8 +10,7 @@ import framebind as fb
 
 from ..apis import BY_NAME, AnyBackend
 from ..model_options import ModelOptions
-from ..session.tasks import model_of
-from ..work import TaskName, Work
+from ..work import RAW, STYLE, Work
 from .figures import Snapshot
 from .recording import SPACE
 from .result import WatchResult
@@ -29,8 +28,9 @@ class Watch:
     ----------
     streams : sequence of str, Path or int
         Addresses (rtsp://, http://, srt://, rtmp://), numbers of cameras, and files, which play at their own rate.
-    task : {"detect", "landmarks", "poses", "classify", "segment", "matte", "style"}
-        What is done with each frame.
+    task : str
+        "detect", "landmarks", "poses", "classify", "segment", "matte", "style", or the name of another file of
+        ``video/tasks``: what is done with each frame.
     model : str or Path
         A .tflite file, or the name of a known model; the task's own by default.
     labels : str or Path, optional
@@ -65,7 +65,7 @@ class Watch:
     def __init__(
         self,
         streams: Sequence[str | Path | int],
-        task: TaskName = "detect",
+        task: str = "detect",
         model: str | Path = "",
         *,
         labels: str | Path | None = None,
@@ -78,7 +78,7 @@ class Watch:
             raise ValueError(f"streams={streams!r} is no list of streams: put one alone into a list, too")
         if backend not in (*BY_NAME, "auto"):
             raise ValueError(f"backend '{backend}' is none of {', '.join(BY_NAME)}, auto")
-        if task == "raw" or (task == "style" and record is not None):
+        if task == RAW or (task == STYLE and record is not None):
             raise ValueError(
                 f"the task '{task}' finds nothing: take another one to be told, or to record, what is there"
             )
@@ -142,4 +142,4 @@ class Watch:
 
     def __repr__(self) -> str:
         names = ", ".join(stream.name for stream in self._watcher.streams)
-        return f"<Watch: {self._work.task} with {model_of(self._work)} on {names}>"
+        return f"<Watch: {self._work.task} with {self._work.model_name} on {names}>"
