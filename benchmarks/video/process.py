@@ -130,7 +130,7 @@ def _encodings(folder: Path, videos: int, frames: int) -> dict[bool, Cost]:
     return {False: rgba, True: _measured(lambda: _encode(folder, videos, planes, AvFile.write_planes), videos * frames)}
 
 
-def _planes_of(rgba: Frame, converter: Any) -> Any:
+def _planes_of(rgba: Pixels, converter: Any) -> Any:
     colours = FrameColours("bt709", "limited")
     frame = converter.reformat(av.VideoFrame.from_ndarray(rgba, format="rgba"), format="yuv420p", **colours.wanted)
     frame.colorspace, frame.color_range = colours.colorspace, colours.color_range
