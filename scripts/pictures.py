@@ -2,21 +2,25 @@
 
 The names are those of ``PICTURES``.
 
-The demos make them from photographs of the package and of scikit-image. ``demos`` needs the models that are not in the
-package, ``window`` and ``programs`` Xvfb, ``window`` xdotool too.
+The demos make them from photographs of the package and of scikit-image. ``demos`` and ``watching`` need the models that
+are not in the package, ``window`` and ``programs`` Xvfb, ``window`` xdotool too, and ``watching`` Chromium.
 """
 
 from __future__ import annotations
 
+import io
+import json
 import re
 import runpy
 import subprocess
 import sys
 import tempfile
 import time
+import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 
+import av
 import cv2
 import numpy as np
 
@@ -103,6 +107,48 @@ def programs(folder: Path) -> None:
         )
 
 
+def watching(folder: Path) -> None:
+    """The page of ``watch`` on a desktop and on a phone: two photographs that move, and one that no longer comes."""
+    support = ROOT / "tests" / "support"
+    browser = runpy.run_path(str(support / "browser.py"))["Browser"]
+    server = runpy.run_path(str(support / "video" / "live_server.py"))["LiveServer"]()
+    server.data, server.stalls = _transport_stream(read(PHOTOGRAPH)), True
+    streams = (f"synthetic:{PHOTOGRAPH}", server.address, f"synthetic:{STYLES[1]}")
+    command = ("watch", *streams, "--task", "detect", "--stall", "2", "--web", "0", "--record", str(folder / "found"))
+    watch = subprocess.Popen([sys.executable, "-m", "framebind", *command], stderr=subprocess.PIPE, text=True)
+    assert watch.stderr is not None
+    address = next(line.split()[-1] for line in watch.stderr if line.startswith("the page is at"))
+    while not json.load(urllib.request.urlopen(f"{address}figures.json"))[1]["results"]:
+        time.sleep(0.1)
+    server.stalls = server.is_there = False
+    made = list[cv2.typing.MatLike]()
+    with browser("chromium", folder) as shown:
+        for size in ((900, 800), (390, 800)):
+            shown.open(address, size)
+            shown.until(lambda: shown.value("document.querySelectorAll('.lost').length") == 1, "a lost stream")
+            time.sleep(5)
+            (folder / "page.png").write_bytes(shown.picture())
+            made.append(read(folder / "page.png"))
+    watch.terminate()
+    watch.wait()
+    server.close()
+    gap = np.full((800, 24, 3), 255, np.uint8)
+    cv2.imwrite(str(DOCS / "watching.jpg"), np.hstack([made[0], gap, made[1]]), QUALITY)
+
+
+def _transport_stream(picture: cv2.typing.MatLike) -> bytes:
+    """Two seconds of a picture as an MPEG transport stream."""
+    file = io.BytesIO()
+    with av.open(file, "w", "mpegts") as container:
+        stream = container.add_stream("libx264", rate=25)
+        stream.width, stream.height, stream.pix_fmt = 640, 360, "yuv420p"
+        cut = np.asarray(cv2.resize(picture, (640, 640))[40:400], np.uint8)
+        for _ in range(50):
+            container.mux(stream.encode(av.VideoFrame.from_ndarray(cut, format="bgr24").reformat(format="yuv420p")))
+        container.mux(stream.encode())
+    return file.getvalue()
+
+
 def drawing(folder: Path) -> None:
     """The pictures that the code of docs/drawing.md makes of the photograph."""
     cv2.imwrite(str(folder / "photograph.png"), read(PHOTOGRAPH))
@@ -121,7 +167,7 @@ def graph(_: Path) -> None:
 
 PICTURES: dict[str, Callable[[Path], None]] = {
     "tutorial": tutorial, "demos": demos, "window": window, "programs": programs, "drawing": drawing,
-    "graph": graph,
+    "watching": watching, "graph": graph,
 }  # fmt: skip
 
 if __name__ == "__main__":
