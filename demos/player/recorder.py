@@ -31,7 +31,7 @@ class Recorder:
 
     @property
     def is_recording(self) -> bool:
-        """Whether pictures go to any file."""
+        """True if pictures go to any file."""
         return bool(self._files)
 
     def open(self, path: Path) -> None:

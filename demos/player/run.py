@@ -163,7 +163,7 @@ def _check_written(written: Sequence[Path], *, source: str, model: str) -> None:
 
 
 def _is_same(one: Path, other: str) -> bool:
-    """Whether both are the same file or folder, by whatever names; False if one of them does not exist."""
+    """True if both are the same file or folder, by whatever names; False if one of them does not exist."""
     try:
         return os.path.samefile(one, other)
     except (OSError, ValueError):

@@ -38,9 +38,9 @@ Array = npt.NDArray[Any]
 Inputs = Sequence[Array]
 Kind = Literal["operator", "quantized", "lstm", "graph", "model"]
 OPERATOR_BOUND = {False: 1e-5, True: 1e-2}
-"""By whether tensors are kept in 16 bits: the largest error of an operator. tests/kernels has the same bounds."""
+"""The largest error of an operator, with tensors in 32 bits (False) and 16 (True), as in tests/kernels."""
 MODEL_BOUND = {False: 1e-4, True: 1e-2}
-"""The same for a whole model."""
+"""The largest error of a whole model, with tensors in 32 bits (False) and 16 (True)."""
 ROUNDINGS = 3
 """Runs of LiteRT with moved weights, from which a bound is derived."""
 
@@ -194,7 +194,7 @@ def _model(subject: Subject) -> Check:
 
 
 def is_quantized(model: bytes) -> bool:
-    """Whether the model computes in integers of 8 or 16 bits somewhere."""
+    """True if the model computes in integers of 8 or 16 bits somewhere."""
     return any(
         tensor.quantization is not None and tensor.constant is None
         for subgraph in read_model(model).subgraphs
@@ -321,7 +321,7 @@ _CHECKS: dict[Kind, Callable[[Subject], Check]] = {
 # The plan -----------------------------------------------------------------------------------------------------------
 
 GRAPHS = {False: 60, True: 1000}
-"""By whether everything is checked: the number of random graphs, of seeds from 0."""
+"""The number of random graphs, whose seeds begin at 0, in a default plan (False) and in one of everything (True)."""
 
 
 def subjects(models: Sequence[Path], *, everything: bool) -> list[Subject]:

@@ -56,7 +56,7 @@ class G:
     outputs: Sequence[int]
     name: str = "main"
     signature: str = ""
-    """Its signature's key; the names of inputs and outputs are those of the tensors."""
+    """The key of the subgraph's signature, "" for none; the names of inputs and outputs are those of the tensors."""
 
 
 @dataclass

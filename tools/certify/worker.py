@@ -84,7 +84,7 @@ def outcome_of(subject: Subject, backend: Backend) -> Outcome:
 
 
 def _excess(measured: tuple[float, float, str]) -> float:
-    """An error beside its bound."""
+    """The error as a part of its bound, infinite for NaN."""
     error, bound, _ = measured
     return error / max(bound, 1e-30) if np.isfinite(error) else np.inf
 

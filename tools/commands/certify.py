@@ -38,7 +38,7 @@ Models = Annotated[
 ]
 Output = Annotated[Path, typer.Option(help="The JSON file; the page of text is beside it.")]
 MINUTES = {False: 3.0, True: 30.0}
-"""By --all: the time that a certification may take, in minutes."""
+"""The minutes that a certification may take, without --all (False) and with it (True)."""
 
 
 def certify(

@@ -48,7 +48,7 @@ class Difference:
 
     @property
     def exceeds(self) -> bool:
-        """Whether the error is more than the tolerance."""
+        """True if the error is more than the tolerance."""
         return self.error > self.tolerance
 
     def __str__(self) -> str:
@@ -187,7 +187,7 @@ def largest_error(expected: Array, found: Array) -> float:
 
 
 def _reported(measure: Measure, report: Callable[[str], None]) -> Measure:
-    """The same function, which also reports a line for each run."""
+    """Wrap a function of runs, so that it reports a line for each run."""
 
     def reported(first: int, last: int) -> Difference:
         found = measure(first, last)

@@ -70,7 +70,7 @@ class Finding:
     found: str
     advice: str = ""
     optional: bool = False
-    """Models run without it."""
+    """True if models run without this."""
 
 
 All = Annotated[bool, typer.Option("--all", help="Show a row for what is optional, too.")]
@@ -296,6 +296,6 @@ def _cameras(listed: list[fb.Camera]) -> Iterator[Finding]:
 
 
 def _gives_pictures(index: int) -> bool:
-    """Whether a device gives pictures: Linux lists several per camera, and only the first one does."""
+    """True if a device gives pictures: Linux lists several per camera, and only the first one does."""
     file = Path(f"/sys/class/video4linux/video{index}/index")
     return not file.is_file() or file.read_text().strip() == "0"

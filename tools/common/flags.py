@@ -119,7 +119,7 @@ class DelegateFlags:
         return replace(self.model_options_for(precision).options(model), backend=backend)
 
     def model_options_for(self, precision: str, backend: str = AUTO) -> ModelOptions:
-        """The same as plain values, for the library, with one precision."""
+        """The options as plain values, as the library takes them, with one precision."""
         delegate = fb.GpuDelegateOptions(
             is_precision_loss_allowed=PRECISIONS[precision] == "f16",
             max_delegated_partitions=self.max_partitions or None,
@@ -146,7 +146,7 @@ class GpuFlags(DelegateFlags):
     f16: Annotated[bool, Option("--f16", help="The same as --precision f16.")] = False
 
     def model_options(self) -> ModelOptions:
-        """The same as plain values, for the library."""
+        """The options as plain values, as the library takes them."""
         return self.model_options_for("f16" if self.f16 else self.precision, self.backend)
 
     def options(self, model: Path) -> fb.GpuDelegateOptions:

@@ -81,7 +81,7 @@ def to_tensor(pixels: Array, dtype: npt.DTypeLike) -> Array:
 
 
 def _neighbours(old: int, new: int) -> tuple[Array, Array, Array]:
-    """For each of ``new`` places on a side of ``old`` pixels: the pixels before and after, and the latter's share."""
+    """The pixels before and after each of ``new`` places on a side of ``old`` pixels, and the latter's share."""
     places = np.arange(new, dtype=np.float32) * (np.float32(old) / np.float32(new))
     before = np.minimum(np.floor(places).astype(int), old - 1)
     return before, np.minimum(before + 1, old - 1), places - before

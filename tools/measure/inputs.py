@@ -122,7 +122,7 @@ class Inputs:
         return own
 
     def _renamed(self, names: Sequence[str]) -> Inputs:
-        """The same by the model's names: ``layers`` stand for them in their order, if there are as many."""
+        """The inputs under the model's names, which ``layers`` stand for in their order if there are as many."""
         if len(names) != len(self.layers):
             return self
         named = dict(zip(self.layers, names, strict=True))
@@ -138,7 +138,7 @@ class Inputs:
                 raise fb.ModelError(f"the model has no input '{name}'; its inputs: {', '.join(names)}")
 
     def gives(self, detail: dict[str, Any]) -> bool:
-        """Whether an input's values come from a file or a range."""
+        """True if an input's values come from a file or a range."""
         return detail["name"] in self.files or detail["name"] in self.ranges
 
     def values(self, detail: dict[str, Any], random: np.random.Generator, otherwise: Draw | None = None) -> Array:

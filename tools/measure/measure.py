@@ -59,7 +59,7 @@ class Schedule:
             time.sleep(self.delay)
 
     def goes_on(self, number: int, began: float) -> bool:
-        """Whether another frame is timed after ``number`` of them."""
+        """True if another frame is timed after ``number`` of them."""
         passed = time.perf_counter() - began
         return not number or (passed < self.seconds and (number < self.runs or passed < self.least_seconds))
 
@@ -331,7 +331,7 @@ def tensor_states(interpreter: fb.Interpreter) -> list[TensorState]:
 
 
 def _profile(delegate: fb.GpuDelegate) -> list[fb.StepTime]:
-    """Each dispatch with the median of its times, in order."""
+    """The median time of each dispatch, in the order of the run."""
     runs = [delegate.profile() for _ in range(PROFILES)]
     return [
         fb.StepTime(step.label, step.kernel, round(float(np.median([run[number].nanoseconds for run in runs]))))

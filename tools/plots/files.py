@@ -66,7 +66,7 @@ def _page(chart: Chart) -> str:
 
 
 def without_less_than(content: Any) -> Any:
-    """The same lists and dicts, with LESS_THAN in all strings."""
+    """A copy of lists and dicts in which each "<" of a string is LESS_THAN."""
     if isinstance(content, str):
         return content.replace("<", LESS_THAN)
     if isinstance(content, dict):

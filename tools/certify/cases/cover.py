@@ -25,7 +25,7 @@ from .operator_cases import CASES
 CHOSEN = Path(__file__).with_name("chosen.json")
 """The covers as ``scripts/choose_cases.py`` of the repository wrote them: names of runs by name of the cover."""
 Reasons = dict[Run, list[Feature]]
-"""By chosen run, in the order of choice: the features for which it was chosen."""
+"""Chosen run -> the features for which it was chosen, in the order of choice."""
 
 
 def _rank_class(rank: int) -> int:

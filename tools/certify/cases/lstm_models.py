@@ -31,7 +31,7 @@ class Form:
     cell_clip: float = 0.0
     projection_clip: float = 0.0
     short: bool = False
-    """20 inputs instead of 24."""
+    """Set for the form of the LSTM with 20 inputs in place of 24."""
     weights: str = "float32"
     """The type in which matrices are stored; "rounded" are int8's numbers in float32."""
 

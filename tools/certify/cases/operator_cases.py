@@ -63,7 +63,7 @@ def elementwise() -> Iterable[ModelCase]:
 
 
 def activated(kind: str) -> tuple[Any, ...]:
-    """Without and with each activation that LiteRT's CPU kernels have here (they ignore a fused TANH)."""
+    """Option tables of a kind, one for each activation that LiteRT's CPU kernels have; they ignore a fused TANH."""
     return tuple(options(kind, fusedActivationFunction=number) for number in range(4))
 
 

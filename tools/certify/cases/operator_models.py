@@ -48,15 +48,15 @@ class ModelCase:
     dtype: str = "float32"
     """The outputs' type."""
     dtypes: tuple[str, ...] = ()
-    """Their types, if they differ."""
+    """The types of the outputs, if they differ; ``dtype`` does not count then."""
     known: bool = False
-    """Its result is known before anything runs: a NEG stands beside it, since constants alone do not go to the GPU."""
+    """Set if all inputs are constants. A NEG is added to the model, since constants alone do not go to the GPU."""
     read: bool = False
     """A CAST to float32 reads each output: integers that no operator on the GPU reads are computed on the CPU."""
     exact: bool = False
-    """It only moves values."""
+    """Set if the operator only moves values, so that results are compared bit by bit."""
     halves: bool = True
-    """It stays near its result when its inputs are rounded to 16 bits."""
+    """Set if the case is also run with tensors in 16 bits: inputs that are rounded change its result little."""
 
     def __str__(self) -> str:
         return f"{self.operator} {self.label}".strip()

@@ -50,7 +50,7 @@ def weights(shape: Sequence[int], dtype: str, axis: int | None) -> T:
 
 
 def bias(given: T, source: float, count: int, dtype: str) -> T:
-    """Its scale is that of the input times that of the weights, as LiteRT demands."""
+    """A bias, with the scale of the input times that of the weights, as LiteRT demands."""
     scales = (np.float32(source) * np.array(given.scales, np.float32)).tolist()
     values = np.random.default_rng(count).integers(-3000, 3000, count) * (100 if dtype == "int16" else 1)
     return T("bias", [count], values, BIAS[dtype], scales=scales, zero_points=[0] * len(scales))
@@ -213,7 +213,7 @@ def mean(dtype: str, shape: Sequence[int]) -> bytes:
 
 
 def requantize(dtype: str, shape: Sequence[int]) -> bytes:
-    """From one scale to another, through float32 outside the model too."""
+    """A conversion from one scale to another; the model takes and gives float32."""
     tensors = [T("x", shape), tensor("a", shape, dtype), tensor("b", shape, dtype, 0.05), T("y", shape)]
     operators = [Op("QUANTIZE", [0], [1], version=2), Op("QUANTIZE", [1], [2], version=2)]
     return build(G(tensors, [*operators, Op("DEQUANTIZE", [2], [3], version=2)], [0], [3]))
@@ -226,7 +226,7 @@ def float_with_integer_weights(shape: Sequence[int], out: int, *, integers: bool
 
 
 def float_after_dequantize(shape: Sequence[int], out: int, dtype: str = "int8") -> bytes:
-    """The same weights through DEQUANTIZE: only their size is reduced, and LiteRT rounds nothing."""
+    """A float convolution whose weights are integers and a DEQUANTIZE: LiteRT rounds no activation."""
     w = weights([out, 3, 3, shape[3]], dtype, 0)
     return _float_convolution(shape, out, T("float_weights", w.shape), stored=w)
 

@@ -58,7 +58,7 @@ class Comparison:
 
     @property
     def passed(self) -> bool:
-        """Whether every output is within its bound; NaN is not."""
+        """True if every output is within its bound; NaN is not."""
         return self.error <= self.bound
 
 

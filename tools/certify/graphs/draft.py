@@ -56,17 +56,17 @@ class Draft:
         return tensor
 
     def constant(self, role: Role, values: Array, **given: Any) -> int:
-        """A new constant."""
+        """Add a constant, and give its number."""
         return self._add(Entry(role, values.shape, values, **given))
 
     def integers(self, *values: int) -> int:
-        """A vector of int32."""
+        """Add a constant vector of int32, and give its number."""
         return self.constant("integers", np.array(values, np.int32))
 
     def apply(
         self, name: str, inputs: Sequence[int], outputs: Sequence[int], table: Any = None, version: int = 1
     ) -> None:
-        """A new operator."""
+        """Add an operator."""
         self.operators.append(Op(name, list(inputs), list(outputs), table, version))
 
     def outputs(self) -> list[int]:
