@@ -22,19 +22,20 @@ from framebind.tools.certify.certificate import Certificate, DeviceResult, Group
 HERE = Path(__file__).parent
 RESULTS = HERE / "results" / "drivers"
 PAGE = HERE.parent / "docs" / "drivers.md"
-NEAREST = 5
-"""Operators of a device that are shown: those nearest to their bounds."""
 SHOWN_FAILURES = 20
 
 HEADER = """# Drivers
 
-This page lists the drivers on which framebind was checked, and the results. `python -m framebind certify` compares a
-machine's devices with LiteRT's CPU kernels. It runs cases of each operator that reach every feature of its kernels,
-quantized operators, LSTMs, random graphs, and the models on the machine. Each check runs in a process that may crash or
-hang without harm. `python benchmarks/drivers.py` writes this page from `benchmarks/results/drivers/*.json`.
+On which drivers was framebind checked? `python -m framebind certify` compares a machine's devices with LiteRT's CPU
+kernels: cases of each operator that reach every feature of its kernels, quantized operators, LSTMs, random graphs, and
+the models on the machine. Each check runs in a process that may crash or hang without harm.
 
-| device | by | driver | checks | passed | failed | not reached | date, commit |
-| --- | --- | --- | ---: | ---: | --- | ---: | --- |
+*Nearest* is the model or operator whose worst error is the largest part of its bound.
+`python benchmarks/drivers.py` writes this page from `benchmarks/results/drivers`, where each model and operator has its
+errors, times and versions.
+
+| device | by | driver | checks | passed | failed | not reached | nearest | date, commit |
+| --- | --- | --- | ---: | ---: | --- | ---: | --- | --- |
 """
 INVITATION = """
 ## Your driver
@@ -83,7 +84,7 @@ def read_results(folder: Path = RESULTS) -> list[Kept]:
 
 
 def page(results: Sequence[Kept]) -> str:
-    """The whole page: a row per device, then a section for each."""
+    """The whole page: a row per device, then the failures of those that have some."""
     newest = {
         (result.device.gpu, result.device.driver, _api(result)): (kept, result)
         for kept in results
@@ -91,7 +92,7 @@ def page(results: Sequence[Kept]) -> str:
     }
     ordered = sorted(newest.values(), key=lambda pair: (pair[1].device.software, pair[1].device.gpu, _api(pair[1])))
     rows = "".join(_row(kept, result) for kept, result in ordered)
-    return HEADER + rows + "".join(_section(kept, result) for kept, result in ordered) + INVITATION
+    return HEADER + rows + "".join(_failures(result) for _, result in ordered if result.messages) + INVITATION
 
 
 def _api(result: DeviceResult) -> str:
@@ -102,39 +103,32 @@ def _row(kept: Kept, result: DeviceResult) -> str:
     failed = ", ".join(f"{count} {status}" for status, count in result.failures.items()) or "none"
     cells = (
         result.device.gpu, _api(result), result.device.driver, f"{result.checks:,}", f"{result.passed:,}", failed,
-        f"{result.not_run:,}", f"{kept.certificate.date}, {kept.commit}",
+        f"{result.not_run:,}", _nearest(result.groups), f"{kept.certificate.date}, {kept.commit}",
     )  # fmt: skip
     return f"| {' | '.join(cells)} |\n"
 
 
-def _section(kept: Kept, result: DeviceResult) -> str:
-    """The models of a device, the operators nearest to their bounds, and failures."""
-    versions = kept.certificate.versions
-    text = f"\n## {result.device.gpu}, {_api(result)}\n\n"
-    text += f"ai-edge-litert {versions['ai-edge-litert']}, numpy {versions['numpy']}, {versions['system']}; "
-    text += f"{result.seconds:,.0f} s of first runs, compilation included.\n"
-    models = [group for group in result.groups if group.kind == "model"]
-    operators = [group for group in result.groups if group.kind == "operator"]
-    nearest = sorted(operators, key=_closeness, reverse=True)[:NEAREST]
-    if models or nearest:
-        text += "\n| model, or operator nearest to its bound | checks | worst error | bound | seconds |\n"
-        text += "| --- | ---: | ---: | ---: | ---: |\n" + "".join(_group(group) for group in [*models, *nearest])
-    if result.messages:
-        text += "\nFailures:\n\n"
-        for message in result.messages[:SHOWN_FAILURES]:
-            text += f"- {message['status']}: `{message['case']}` {message['reason']} {message['error']}".rstrip() + "\n"
-        if len(result.messages) > SHOWN_FAILURES:
-            text += f"- and {len(result.messages) - SHOWN_FAILURES} more\n"
-    return text
+def _nearest(groups: Sequence[GroupResult]) -> str:
+    """The model or operator whose worst error is nearest to its bound, and the part of the bound that it takes."""
+    bounded = [group for group in groups if group.kind in ("model", "operator") and group.bound]
+    if not bounded:
+        return ""
+    group = max(bounded, key=_closeness)
+    return f"{group.name}: {_closeness(group):.0%}"
 
 
 def _closeness(group: GroupResult) -> float:
     return (group.error or 0.0) / (group.bound or 1e-12)
 
 
-def _group(group: GroupResult) -> str:
-    error, bound = ("" if value is None else f"{value:.2g}" for value in (group.error, group.bound))
-    return f"| {group.name} | {group.checks} | {error} | {bound} | {group.seconds:,.1f} |\n"
+def _failures(result: DeviceResult) -> str:
+    """The first failures of a device."""
+    text = f"\n## Failures of {result.device.gpu}, {_api(result)}\n\n"
+    for message in result.messages[:SHOWN_FAILURES]:
+        text += f"- {message['status']}: `{message['case']}` {message['reason']} {message['error']}".rstrip() + "\n"
+    if len(result.messages) > SHOWN_FAILURES:
+        text += f"- and {len(result.messages) - SHOWN_FAILURES} more\n"
+    return text
 
 
 def keep(content: dict[str, object], commit: str) -> Path:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import re
 import subprocess
 import sys
 import time
@@ -149,5 +150,7 @@ def test_the_page_of_drivers_is_written_from_the_results(drivers: ModuleType) ->
     assert drivers.PAGE.read_text(encoding="utf-8") == drivers.page(kept)
     failing = Certificate("2026-01-01", "default", versions(), [device_result(LLVMPIPE, OUTCOMES, planned=3)])
     page = drivers.page([drivers.Kept("abc", failing)])
-    assert "| llvmpipe | OpenGL | Mesa | 3 | 1 | 1 wrong, 1 crashed | 0 | 2026-01-01, abc |" in page
+    assert re.search(
+        r"\| llvmpipe \| OpenGL \| Mesa \| 3 \| 1 \| 1 wrong, 1 crashed \| 0 \| .*\| 2026-01-01, abc \|", page
+    )
     assert "- crashed: `missing.tflite` SIGSEGV" in page and "certificate.json" in page
