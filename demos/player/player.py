@@ -109,9 +109,12 @@ class Player:
         if self.task.overlay is not None:
             self.task.overlay(self._overlay)
             self._overlay.draw(self._picture)
-        if self.recorder.is_recording and not self.paused:
+        if self.recorder.is_recording:
             self._timer.mark("record")
-            self.recorder.put()
+            if self.paused:
+                self.recorder.hold()
+            else:
+                self.recorder.put()
         if self.window is not None:
             self._timer.mark("show")
             self._show(self.window)

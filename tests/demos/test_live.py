@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import av
 import cv2
 import numpy as np
 import pytest
@@ -221,6 +222,26 @@ def test_a_window_closed_while_recording_leaves_a_recording_that_plays(
         code, output = program.wait()
     assert code == 0 and "Traceback" not in output
     assert len(frames_of(files(tmp_path, ".mp4")[0])) > 1
+
+
+def test_a_recording_of_a_slow_gpu_lasts_as_long_as_it_took(screen: Screen, tmp_path: Path) -> None:
+    """The model takes a software GPU a good part of a second for each frame."""
+    command = (sys.executable, "-m", "framebind", "demo", "style_transfer", "--size", "800x600", "--window")
+    with screen.run(*command, cwd=tmp_path) as program:
+        began = time.monotonic()
+        program.press("r")
+        program.until(lambda: unfinished(tmp_path), "recording")
+        time.sleep(6)
+        program.press("r")
+        (video,) = program.until(lambda: files(tmp_path, ".mp4"), "finished recording")
+        took = time.monotonic() - began
+        program.press("q")
+        assert program.wait()[0] == 0
+    with av.open(str(video)) as container:
+        assert container.duration is not None
+        stream, seconds = container.streams.video[0], container.duration / 1e6
+        assert (stream.codec_context.name, stream.codec_context.format.name) == ("h264", "yuv420p"), "browsers play it"
+    assert 5.5 < seconds < took, f"{seconds} s, of {took} s from the first key to the file"
 
 
 def test_files_that_cannot_be_written_are_said_and_the_demo_goes_on(

@@ -226,7 +226,7 @@ class Tape:
         self._shape = picture.pixels.shape
         height, width = self._shape[:2]
         began = datetime.fromtimestamp(time.time() - (time.perf_counter() - self._began), timezone.utc)
-        self._sink = fb.open_sink(self._new_path(began), None, (width, height), fps=RATE)
+        self._sink = fb.open_sink(self._new_path(began), None, (width, height), fps=RATE, live=True)
         self.status = ""
         for at, pixels in kept:
             self._write(pixels, at)

@@ -63,8 +63,13 @@ class AvFile:
         sound_part: tuple[float, float | None] = (0.0, None),
         colours: FrameColours | None = None,
         tags: VideoTags | None = None,
+        live: bool = False,
     ) -> None:
-        """``colours`` are those of the video; by default limited BT.709 from 720 rows on, else BT.601."""
+        """``colours`` are those of the video; by default limited BT.709 from 720 rows on, else BT.601.
+
+        ``live``: its frames come at any times. It then has no frames that refer to later ones (B-frames): with them the
+        length that an MP4 file says is wrong by as much as frames at its end are longer than those at its beginning.
+        """
         av = load_av()
         self._colours = colours or FrameColours("bt709" if size[1] >= _HD_HEIGHT else "bt601", "limited")
         self._tags = tags or VideoTags()
@@ -79,6 +84,8 @@ class AvFile:
         try:
             self._container = av.open(str(self._replacement.unfinished), "w")
             self._stream = self._add_stream(name, quality)
+            if live and name not in _WITHOUT_QUALITY:
+                self._stream.codec_context.max_b_frames = 0
             self._sound = CopiedStreams(self._container, sound_of, *sound_part) if sound_of else None
         except SourceError as error:
             self._replacement.discard()

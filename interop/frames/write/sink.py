@@ -135,8 +135,9 @@ def open_sink(
     fps : float
         Frames per second of the video.
     live : bool
-        Pictures come in their own time: each is shown in the video for as long as it was the last one, repeated or left
-        out as ``fps`` requires. Otherwise each picture is one frame.
+        Pictures come in their own time: each is shown in the video for as long as it was the last one. Those that are
+        put with their time are written at it, the others are repeated or left out as ``fps`` requires. Otherwise each
+        picture is one frame.
     codec : {"h264", "hevc", "av1", "vp9", "prores", "gif", "h264_nvenc", "hevc_nvenc", "av1_nvenc"}, optional
         The video's format; by default that of the suffix: H.264, which plays in browsers, VP9 in .webm, and .gif. It
         needs PyAV (the extra ``video``), as the next two do. Without PyAV, and for .avi, OpenCV encodes. Names with
@@ -181,7 +182,9 @@ def open_sink(
         )
     if special or suffix not in VIDEO_CODECS or (suffix in BY_SUFFIX and has_av()):
         source = None if sound_of is None else Path(sound_of)
-        file = AvFile(path, size, fps, codec=codec, quality=quality, sound_of=source, sound_part=sound_part, tags=tags)
+        file = AvFile(
+            path, size, fps, codec=codec, quality=quality, sound_of=source, sound_part=sound_part, tags=tags, live=live
+        )
     else:
         file = VideoFile(path, size, fps)
     return ArraySink(path, file, size) if context is None else VideoSink(path, file, context, size, fps, live, reason)
@@ -249,11 +252,11 @@ class VideoSink(Uncopied, Sink):
     def put(self, texture: GlTexture | Pixels, time: float | None = None) -> bool:
         texture = _texture(texture)
         _check_size(texture, self._size, self._path)
-        repeats = self._due() if self._live else 1
+        repeats = self._due() if self._live and time is None else 1
         if repeats:
             self._make_room()
             self._ring.push(texture)
-            self._waiting.append((repeats, None if self._live else time))
+            self._waiting.append((repeats, time))
             while self._hand_over(wait=False):
                 pass
         return True
