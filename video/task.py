@@ -159,6 +159,8 @@ class VideoTask:
     """Whether a frame's results depend on earlier frames: a video of a task without memory may be divided."""
     is_painted: bool = True
     """Whether ``mark`` and ``paint`` of the finder make the same picture as the drawing, on the decoder's frames."""
+    hides: bool = False
+    """True if the drawing hides parts of the frame, so that a frame itself, with marks, is never to be shown."""
 
     def prepare(self, scene: Scene, **options: Any) -> Drawing:
         """Make the picture for one video on the GL context that is current. Raises ModelError as ``finder``."""

@@ -232,7 +232,7 @@ REPEATED: Mapping[str, Callable[[Mapping[str, Any]], bool]] = {
     "test_stage.py::test_a_pool_of_processes": _always,  # test_pool.py has processes
     "test_docs.py::test_a_program_of_its_own_runs": _always,  # processes: a pool's, and Ray's
     "test_outputs.py::test_masks_are_a_video_pictures_and_run_lengths": _on("task", "segment"),
-    "test_tasks.py::test_rows_are_those_of_the_cpu": _on("task", "segment", "landmarks", "matte"),
+    "test_tasks.py::test_rows_are_those_of_the_cpu": _on("task", "blur", "segment", "landmarks", "matte"),
     "test_copying.py::test_segmentation_copied_is_segmentation_bound": _always,  # as style transfer and faces
     "test_landmarks.py::test_points_are_where_the_cpu_finds_them": _on("name", "pose_landmark_lite"),
     "test_copying.py::test_on_opencl_the_same_is_drawn_without_copies": _always,  # as in test_share.py

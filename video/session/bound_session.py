@@ -48,7 +48,7 @@ def bound_api(work: Work) -> Api | None:
     masks follow the edges of pictures if these are drawn: only "cuda" by name does without.
     """
     task = work.video_task
-    if task.finder is None:
+    if task.finder is None or task.hides:
         return None
     backend, is_painted, is_masked = work.options.backend, "video" in work.save, "masks" in work.save
     is_auto = backend == "auto"

@@ -23,6 +23,7 @@ from support.demo_models import NAMES, SIDE, color_classifier, moved, outputs_of
 Array = npt.NDArray[Any]
 SIZE = (200, 150)
 MODELS = {
+    "blur": "face_detection_front",
     "detect": "face_detection_front",
     "landmarks": "pose_landmark_lite",
     "matte": "selfie_segmentation",
