@@ -33,6 +33,16 @@ one stays on the CPU follow by operator. `python -m framebind inspect MODEL` giv
 
 `python scripts/operators_table.py` writes this page from the code and from LiteRT; a test fails if it is out of date.
 
+## All operators
+
+*CPU* says whether LiteRT's own interpreter has a kernel. Operators that neither has, such as most of StableHLO's, are
+left out.
+
+| operator | GPU | CPU | versions | rank up to |
+| --- | --- | --- | --- | --- |
+"""
+
+RULES = """
 ## Rules for all operators
 
 - **Shapes**: tensors have no empty or dynamic dimension, and at most the rank in the table. Constants and some parts of
@@ -60,14 +70,6 @@ one stays on the CPU follow by operator. `python -m framebind inspect MODEL` giv
   16 bits with a scale, which is that of all its values. CALL_ONCE itself runs on the CPU.
 - **WHILE** runs on the GPU with all its steps, if their number follows from constants and shapes, as in the layers
   LSTM, GRU and SimpleRNN of Keras. The steps may have at most 8192 operators together, all from this table.
-
-## All operators
-
-*CPU* says whether LiteRT's own interpreter has a kernel. Operators that neither has, such as most of StableHLO's, are
-left out.
-
-| operator | GPU | CPU | versions | rank up to |
-| --- | --- | --- | --- | --- |
 """
 
 REASONS_HEADER = """
@@ -134,14 +136,8 @@ def table() -> str:
         else _row(OPERATORS[name], on_cpu=name in on_cpu)
         for name in names
     )
-    return (
-        HEADER
-        + rows
-        + REASONS_HEADER
-        + _reasons_by_operator()
-        + CPU_HEADER
-        + _reasons_for_the_cpu(on_cpu - set(OPERATORS))
-    )
+    parts = (HEADER, rows, RULES, REASONS_HEADER, _reasons_by_operator(), CPU_HEADER)
+    return "".join(parts) + _reasons_for_the_cpu(on_cpu - set(OPERATORS))
 
 
 def _reasons_by_operator() -> str:
