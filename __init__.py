@@ -41,8 +41,8 @@ from .interop.frames.read.camera import Camera, list_cameras
 from .interop.frames.read.opening import open_source
 from .interop.frames.read.source import Source
 from .interop.frames.write.joined import join_videos
-from .interop.frames.write.marked_video import MarkedVideo
-from .interop.frames.write.sink import Sink, open_sink
+from .interop.frames.write.sink import MarkedVideo, Sink, open_sink
+from .interop.frames.write.video_writer import VideoWriter
 from .interop.gl.buffer import GlBuffer
 from .interop.gl.context import GlContext
 from .interop.gl.draw.draw import FragmentProgram
@@ -116,6 +116,7 @@ __all__ = [
     "VideoPart",
     "VideoStage",
     "VideoTags",
+    "VideoWriter",
     "WaitType",
     "Window",
     "WorkTime",

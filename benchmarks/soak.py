@@ -91,11 +91,9 @@ class Soak:
 def write_video(path: Path, size: tuple[int, int]) -> None:
     """Write a video of motion over a photograph."""
     source = fb.open_source(f"synthetic:{PHOTOGRAPH}", size=size)
-    with fb.GlContext.headless() as context, source:
-        sink = fb.open_sink(path, context, size, fps=30)
-        for texture in islice(source.textures(context), VIDEO_FRAMES):
-            sink.put(texture)
-        sink.close()
+    with fb.GlContext.headless() as context, source, fb.VideoWriter(path, like=source) as video:
+        for frame in islice(source.frames(context), VIDEO_FRAMES):
+            video.put(frame)
 
 
 def judge(soak: Soak) -> tuple[list[str], bool]:

@@ -21,6 +21,13 @@ log = logging.getLogger("framebind.transfers")
 Direction = Literal["upload", "download"]
 GuardMode = Literal["allow", "log", "disallow"]
 
+CAMERA_FRAME = "camera frame"
+"""The reason of a source's uploads: each frame that becomes a texture."""
+VIDEO_FRAME = "video frame"
+"""The reason of textures that are read back for a video file, unless another is given."""
+PICTURE_FILE = "picture file"
+"""The reason of textures that are read back for a picture file."""
+
 
 @dataclass
 class CopyCount:
@@ -48,6 +55,9 @@ class Transfers:
 
     Attributes
     ----------
+    CAMERA_FRAME, VIDEO_FRAME, PICTURE_FILE : str
+        The reasons of the copies of frames: a source's uploads to textures, and textures that are read for a video or a
+        picture file.
     by_reason : dict
         Keys are pairs of a direction ("upload" or "download") and a reason, a phrase such as "buffer upload" or "camera
         frame". A value, a CopyCount, has ``calls`` and ``bytes``.
@@ -61,6 +71,8 @@ class Transfers:
     ...     print(fb.transfers)
     upload   buffer upload: 1 call, 16 bytes
     """
+
+    CAMERA_FRAME, VIDEO_FRAME, PICTURE_FILE = CAMERA_FRAME, VIDEO_FRAME, PICTURE_FILE
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

@@ -47,10 +47,25 @@ YUV_FORMATS: dict[str, YuvFormat] = {
     "yuv444p10": YuvFormat("uint16", 10, 0, (1, 1), 1, 1),
 }
 """The formats by FFmpeg's names, without the "le" (little-endian) behind those of 16 bits."""
-_MATRICES: dict[int, YuvMatrix] = {1: "bt709", 5: "bt601", 6: "bt601", 9: "bt2020"}
-"""The matrix by FFmpeg's AVColorSpace, whose numbers are those of ITU-T H.273 table 4: BT.709, BT.470 BG, SMPTE 170M,
-BT.2020.
-"""
+
+
+class MatrixNumbers(NamedTuple):
+    """The numbers of a colour matrix in FFmpeg."""
+
+    colorspaces: tuple[int, ...]
+    """AVColorSpace, whose numbers are those of ITU-T H.273 table 4. The first one is written, all are read."""
+    swscale: int
+    """SWS_CS, which swscale takes."""
+
+
+MATRIX_NUMBERS: dict[YuvMatrix, MatrixNumbers] = {
+    "bt709": MatrixNumbers((1,), 1),
+    "bt601": MatrixNumbers((6, 5), 5),  # SMPTE 170M and BT.470 BG: one matrix, other primaries
+    "bt2020": MatrixNumbers((9,), 9),
+}
+RANGE_NUMBERS: dict[YuvRange, int] = {"limited": 1, "full": 2}
+"""FFmpeg's AVColorRange."""
+_MATRICES = {number: matrix for matrix, numbers in MATRIX_NUMBERS.items() for number in numbers.colorspaces}
 _UNSPECIFIED, _FULL_RANGE, _HD_HEIGHT = 2, 2, 720
 """AVCOL_SPC_UNSPECIFIED, AVCOL_RANGE_JPEG, and the height from which on unspecified video is taken for BT.709."""
 

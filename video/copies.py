@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import framebind as fb
 
-UPLOAD, RECORDING, SCREENSHOT, DETECTIONS = "camera frame", "video frame", "picture file", "detections"
+UPLOAD, RECORDING, SCREENSHOT = fb.transfers.CAMERA_FRAME, fb.transfers.VIDEO_FRAME, fb.transfers.PICTURE_FILE
+DETECTIONS = "detections"
+"""Outputs that are read to become text and lines."""
 FROM_ARRAY = " from its array"
 """The end of the reason for copies of decoded planes to an input; the tensor's name precedes it."""
 MASKS = "masks"

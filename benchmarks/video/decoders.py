@@ -59,8 +59,8 @@ def by_cpu(path: Path, options: dict[str, str]) -> Iterator[Luma]:
 def by_nvdec(path: Path) -> Iterator[Luma]:
     """Luma of each frame by NVDEC, in the current CudaContext. Raises SourceError if it does not decode the video."""
     with fb.open_source(path, decoder="nvdec") as source:
-        for picture in source.pictures():
-            yield picture.planes[0].read(reason="comparison").astype(np.int16)
+        for frame in source.frames():
+            yield frame.planes.planes[0].read(reason="comparison").astype(np.int16)
 
 
 def host_luma(plane: Any) -> Luma:

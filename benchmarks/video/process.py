@@ -36,9 +36,9 @@ import numpy as np
 from av.video.reformatter import VideoReformatter
 
 import framebind as fb
-from framebind.interop.frames.decode.planar import FrameColours
+from framebind.interop.frames.decode.planar import say_colours, wanted_colours
 from framebind.interop.frames.read.readers import MotionReader, Pixels, load_picture
-from framebind.interop.frames.write.av_file import AvFile
+from framebind.interop.frames.write.av_file import AvFile, VideoSettings
 from framebind.video.assets import PHOTOGRAPH
 from framebind.video.model_options import ModelOptions
 from framebind.video.models import find_model
@@ -114,7 +114,7 @@ def _pictures(frames: int, phase: int) -> Iterator[Pixels]:
 
 
 def _write(path: Path, pictures: Iterable[Pixels]) -> None:
-    file = AvFile(path, SIZE, RATE)
+    file = AvFile(path, SIZE, VideoSettings(RATE))
     for picture in pictures:
         file.write(picture)
     file.finish()
@@ -131,15 +131,15 @@ def _encodings(folder: Path, videos: int, frames: int) -> dict[bool, Cost]:
 
 
 def _planes_of(rgba: Pixels, converter: Any) -> Any:
-    colours = FrameColours("bt709", "limited")
-    frame = converter.reformat(av.VideoFrame.from_ndarray(rgba, format="rgba"), format="yuv420p", **colours.wanted)
-    frame.colorspace, frame.color_range = colours.colorspace, colours.color_range
+    colours = wanted_colours("bt709", "limited")
+    frame = converter.reformat(av.VideoFrame.from_ndarray(rgba, format="rgba"), format="yuv420p", **colours)
+    say_colours(frame, "bt709", "limited")
     return frame
 
 
 def _encode(folder: Path, videos: int, pictures: list[Any], write: Callable[[AvFile, Any], None]) -> None:
     for number in range(videos):
-        file = AvFile(folder / f"encoded-{number}.mp4", SIZE, RATE)
+        file = AvFile(folder / f"encoded-{number}.mp4", SIZE, VideoSettings(RATE))
         for picture in pictures:
             write(file, picture)
         file.finish()
@@ -158,7 +158,7 @@ def _upload(clips: Path) -> None:
     with fb.GlContext.headless() as context:
         for path in clips.iterdir():
             with fb.open_source(path) as source:
-                for _ in source.textures(context):
+                for _ in source.frames(context):
                     context.finish()
 
 

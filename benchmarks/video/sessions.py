@@ -123,23 +123,23 @@ class Framebind:
 
     def warm_up(self, clip: Path) -> None:
         with fb.open_source(clip, decoder="nvdec", end=0.1) as source:
-            for picture in source.pictures():
-                self._put(picture)
+            for frame in source.frames():
+                self._put(frame)
         self._read()
 
     def run(self, clip: Path) -> int:
         with fb.open_source(clip, decoder="nvdec") as source:
-            for picture in source.pictures():
+            for frame in source.frames():
                 if self._reads and self.count:
                     self._read()  # of the frame before: the GPU was done with it while this one was decoded
-                self._put(picture)
+                self._put(frame)
                 self.count += 1
             self._read()
         return self.count
 
-    def _put(self, picture: fb.YuvPicture) -> None:
+    def _put(self, frame: fb.Frame) -> None:
         mean, std = self._model.mean, self._model.std
-        self._delegate.bind_buffer_to_tensor(picture, self._input, mean=mean, std=std)
+        self._delegate.bind_buffer_to_tensor(frame, self._input, mean=mean, std=std)
         self._interpreter.invoke()
 
     def _read(self) -> None:

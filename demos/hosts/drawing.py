@@ -35,7 +35,6 @@ def main(picture: Path = PHOTOGRAPH, model: Path = STYLE_MODEL, frames: int = 0,
         fb.Window(WIDTH, HEIGHT, "Drawing with framebind") as window,
         fb.open_source(f"synthetic:{picture}", size=(WIDTH, HEIGHT)) as source,
         fb.GpuDelegate(fb.GpuDelegateOptions(backend="opengl")) as delegate,
-        fb.open_sink(output, window.context, (WIDTH, HEIGHT)) as sink,
     ):
         interpreter = fb.Interpreter(model, experimental_delegates=[delegate])
         interpreter.resize_tensor_input(interpreter.inputs()[0], (1, HEIGHT, WIDTH, 3))
@@ -43,21 +42,23 @@ def main(picture: Path = PHOTOGRAPH, model: Path = STYLE_MODEL, frames: int = 0,
         painted, shown = fb.GlTexture(WIDTH, HEIGHT), fb.GlTexture(WIDTH, HEIGHT)
         delegate.bind_buffer_to_tensor(painted, interpreter.outputs()[0])
         wipe, overlay = fb.FragmentProgram(WIPE), fb.Overlay()
-        for number, frame in enumerate(source.textures(window)):
+        for number, frame in enumerate(source.frames(window)):
             if frames and number == frames:
                 break
             delegate.bind_buffer_to_tensor(frame, interpreter.inputs()[0])
             interpreter.invoke()
             divider = 0.5 + 0.25 * math.sin(number / 40)
-            wipe.draw(shown, {"original": frame, "painted": painted}, uniforms={"divider": divider})
+            wipe.draw(shown, {"original": frame.texture, "painted": painted}, uniforms={"divider": divider})
             overlay.line(divider * WIDTH, 0, divider * WIDTH, HEIGHT, WHITE, thickness=2)
             overlay.point(divider * WIDTH, HEIGHT / 2, WHITE, diameter=22)
             overlay.box(12, 12, WIDTH - 24, HEIGHT - 24, WHITE, thickness=2, radius=12)
             add_label(overlay, "photograph", divider * WIDTH / 2, 28)
             add_label(overlay, "painted", (1 + divider) * WIDTH / 2, 28)
             overlay.draw(shown)
-            sink.put(shown)
             window.show(shown)
+        if output is not None:
+            with fb.VideoWriter(output) as file:
+                file.put(shown)
 
 
 if __name__ == "__main__":

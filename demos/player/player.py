@@ -89,16 +89,16 @@ class Player:
     def _frames(self, limit: int | None) -> Iterator[fb.GlTexture]:
         """The source's frames, at most ``limit``; while paused, the same one repeatedly."""
         taken, due = 0, time.perf_counter()
-        for frame in self.source.textures(self._picture.context, self._timer):
+        for frame in self.source.frames(self._picture.context, timer=self._timer):
             taken += 1
-            yield frame
+            yield frame.texture
             while True:
                 due = max(due + self._seconds_per_frame, time.perf_counter())
                 if self._seconds_per_frame or self.paused:
                     time.sleep(max(due - time.perf_counter(), 0.0))
                 if not (self.paused and self.going_on):
                     break
-                yield frame
+                yield frame.texture
             if limit is not None and taken >= limit:
                 return
 

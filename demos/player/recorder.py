@@ -43,7 +43,7 @@ class _Clock:
 @dataclass
 class _File:
     path: Path
-    sink: fb.Sink
+    video: fb.VideoWriter
     clock: _Clock | None
     """None: each picture is one frame of the file's rate."""
     pictures: int = 0
@@ -103,9 +103,8 @@ class Recorder:
     def take_screenshot(self) -> str:
         """Write the picture to a file that is named after this moment. Returns a note for the user."""
         path = _new_path(".png")
-        sink = fb.open_sink(path, self._picture.context, self._picture.size)
-        sink.put(self._picture)
-        sink.close()
+        with fb.VideoWriter(path) as file:
+            file.put(self._picture)
         self.written.append(path)
         return f"wrote {path}"
 
@@ -122,8 +121,8 @@ class Recorder:
 
     def _open(self, path: Path, *, timed: bool) -> _File:
         picture = self._picture
-        sink = fb.open_sink(path, picture.context, picture.size, fps=self._fps, live=self._live or timed)
-        file = _File(path, sink, _Clock(self._now) if timed else None)
+        video = fb.VideoWriter(path, picture.size, self._fps, live=self._live or timed)
+        file = _File(path, video, _Clock(self._now) if timed else None)
         self._files.append(file)
         return file
 
@@ -131,7 +130,7 @@ class Recorder:
         """Write the picture to a file, but to one with times at most so many per second."""
         seconds = None if file.clock is None else file.clock.tick()
         if seconds is None or seconds - file.last >= 1 / _FASTEST:
-            file.sink.put(self._picture, seconds)
+            file.video.put(self._picture, time=seconds)
             file.pictures, file.last = file.pictures + 1, seconds or 0.0
 
     def _close(self, file: _File) -> None:
@@ -141,9 +140,9 @@ class Recorder:
             if file.clock is not None and file.pictures:
                 last = file.clock.tick() - 1 / self._fps  # a frame lasts so long
                 if last - file.last >= 1 / self._fps:
-                    file.sink.put(self._picture, last)
+                    file.video.put(self._picture, time=last)
         finally:
-            file.sink.close()
+            file.video.close()
         if file.pictures:
             self.written.append(file.path)
 

@@ -25,10 +25,11 @@ from support.video.clips import write_clip
 
 NEEDS_DISPLAY = {"Window"}
 FRAMES = {
-    "MarkedVideo": 2,
+    "Frame": 2,
     "Source": 2,
     "VideoPart": 10,
     "VideoTags": 2,
+    "VideoWriter": 2,
     "divide_video": 10,
     "join_videos": 10,
     "video_seconds": 10,

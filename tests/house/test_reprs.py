@@ -46,7 +46,8 @@ WITHOUT_DEVICE: dict[str, tuple[Callable[[], object], str]] = {
         "2 operators from x to t2, <GpuDelegate: backend 'null', 2 op",
     ),
     "InterpreterWithCustomOps": (lambda: fb.InterpreterWithCustomOps(model_content=chain("EXP")), "1 operator from x"),
-    "MarkedVideo": (lambda: fb.MarkedVideo("marked.mp4", fps=25), "'marked.mp4', 25 fps"),
+    "MarkedVideo": (lambda: fb.VideoWriter("marked.mp4"), "'marked.mp4', 25 fps"),
+    "VideoWriter": (lambda: fb.VideoWriter("marked.mp4", fps=24), "'marked.mp4', 24 fps"),
     "Marks": (fb.Marks, "to draw: 0"),
     "PartitionReport": (lambda: _served().partitions()[0], "2 operators, 1 dispatch>"),
     "Planes": (
@@ -91,7 +92,8 @@ def with_gl(tmp_path: Path) -> dict[str, tuple[object, str]]:
         "GlTimer": (fb.GlTimer(), "frames late"),
         "Overlay": (fb.Overlay(), "to draw: 0"),
         "YuvPicture": (fb.YuvPicture([None, None], matrix="bt601"), "nv12, bt601, limited range"),
-        "Sink": (fb.open_sink(tmp_path / "a.png", context, (64, 48)), "a.png"),
+        "Frame": (fb.Frame(fb.GlTexture(64, 48)), "64x48, rgba8"),
+        "Sink": (fb.VideoWriter(tmp_path / "a.png", (64, 48)), "a.png"),
         "Source": (fb.open_source("synthetic", size=(64, 48)), "64x48"),
     }
 
@@ -160,7 +162,7 @@ def test_what_is_closed_is_a_context_manager(context: fb.GlContext, tmp_path: Pa
         value = getattr(fb, name)
         if inspect.isclass(value) and any(hasattr(value, closing) for closing in ("close", "stop", "release")):
             assert hasattr(value, "__enter__") and hasattr(value, "__exit__"), name
-    with fb.GlTexture(64, 48) as texture, fb.open_sink(tmp_path / "a.png", context, (64, 48)) as sink:
+    with fb.GlTexture(64, 48) as texture, fb.VideoWriter(tmp_path / "a.png", (64, 48)) as sink:
         sink.put(texture)
     assert texture.released and "released" in repr(texture) and (tmp_path / "a.png").is_file()
     with delegate() as served:

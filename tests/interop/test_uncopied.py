@@ -46,7 +46,7 @@ def test_objects_of_gl(context: fb.GlContext, tmp_path: Path) -> None:
     with fb.open_source("synthetic", size=(64, 48)) as source:
         check_refused(source)
     for name in ("a.png", "a.mp4"):
-        with fb.open_sink(tmp_path / name, context, (64, 48)) as sink:
+        with fb.VideoWriter(tmp_path / name, (64, 48)) as sink:
             check_refused(sink)
             sink.put(fb.GlTexture(64, 48))
     assert buffer.read().tolist() == [0, 1, 2, 3]

@@ -96,9 +96,9 @@ def test_keys_are_named_in_the_order_pressed(display: None) -> None:
 
 def test_frames_for_a_window_end_when_it_is_closed(display: None) -> None:
     with Window(64, 48, "test", vsync=False) as window, fb.open_source("synthetic", size=(64, 48)) as source:
-        for number, frame in enumerate(source.textures(window)):
-            assert frame.context is window.context
-            window.show(frame)
+        for number, frame in enumerate(source.frames(window)):
+            assert frame.texture.context is window.context
+            window.show(frame.texture)
             if number == 3:
                 glfw.set_window_should_close(window._handle, True)
         assert number == 3

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import framebind as fb
+from support.video.textures import textures
 
 SIZE = (160, 120)
 """Width and height of a frame."""
@@ -71,7 +72,7 @@ def make_pipeline(model: Path, options: fb.GpuDelegateOptions | None = None) -> 
 def camera(context: fb.GlContext, photograph: Path, frames: int) -> Iterator[fb.GlTexture]:
     """Frames of a synthetic camera, decoded on a thread into the ring of upload buffers."""
     with fb.open_source(f"synthetic:{photograph}", size=SIZE) as source:
-        yield from itertools.islice(source.textures(context), frames)
+        yield from itertools.islice(textures(source, context), frames)
 
 
 def main(api: str, model: str, photograph: str, frames: str) -> None:

@@ -133,7 +133,7 @@ def _with_other_api(finding: Finding, apis: set[str]) -> Finding:
 
 def _packages() -> Iterator[Finding]:
     """The packages that framebind needs. All are installed, or framebind could not have been imported."""
-    needed = ("ai-edge-litert", "numpy", "PyOpenGL", "pyopencl", "glfw")
+    needed = ("ai-edge-litert", "numpy", "PyOpenGL", "pyopencl", "glfw", "av")
     versions = [f"{name} {_version(name) or 'of unknown version'}" for name in needed]
     yield Finding("packages", "ok", f"Python {sys.version.split()[0]}, {', '.join(versions)}")
     yield _opencv()

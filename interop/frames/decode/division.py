@@ -50,7 +50,7 @@ def divide_video(
     """Divide a video at key frames. Decoded one by one, the parts have the frames that the whole has, in its order.
 
     Packets are read, not decoded, but for the first frame of each part: it has to be the key frame itself, of the size
-    and format of the video's first frame. It needs PyAV (the extra ``video``).
+    and format of the video's first frame.
 
     Parameters
     ----------
@@ -101,7 +101,7 @@ def divide_video(
 
 
 def video_seconds(source: str | Path) -> float | None:
-    """Read how long a video is, by its header. It needs PyAV (the extra ``video``).
+    """Read how long a video is, by its header.
 
     Parameters
     ----------

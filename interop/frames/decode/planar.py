@@ -3,44 +3,30 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 from ....kernels.colours import YuvColours, YuvMatrix, YuvRange
 from ...errors import BindingError
-from ...yuv import YuvFormat, YuvPicture
+from ...yuv import MATRIX_NUMBERS, RANGE_NUMBERS, YuvFormat, YuvPicture
 
 BGR = "bgr24"
 """The format of frames that are not YUV."""
-_COLORSPACES = {"bt709": (1, 1), "bt601": (6, 5), "bt2020": (9, 9)}
-"""FFmpeg's numbers of the matrices: AVColorSpace, which frames have, and SWS_CS, which swscale takes."""
-_COLOR_RANGES = {"limited": 1, "full": 2}
-"""FFmpeg's numbers of the ranges: AVColorRange."""
 
 
-class FrameColours(NamedTuple):
-    """The meaning of the numbers of luma and chroma, as frames of FFmpeg say it."""
+def say_colours(described: Any, matrix: YuvMatrix, range: YuvRange) -> None:
+    """Let a frame (av.VideoFrame), or an encoder that is not open yet, say its matrix and its range."""
+    described.colorspace, described.color_range = MATRIX_NUMBERS[matrix].colorspaces[0], RANGE_NUMBERS[range]
 
-    matrix: YuvMatrix
-    range: YuvRange
 
-    @property
-    def colorspace(self) -> int:
-        """FFmpeg's AVColorSpace."""
-        return _COLORSPACES[self.matrix][0]
+def says_colours(frame: Any, matrix: YuvMatrix, range: YuvRange) -> bool:
+    """Whether a frame (av.VideoFrame) says that it has this matrix and this range, by the numbers that are written."""
+    numbers = MATRIX_NUMBERS[matrix].colorspaces[0], RANGE_NUMBERS[range]
+    return (int(frame.colorspace), int(frame.color_range)) == numbers
 
-    @property
-    def color_range(self) -> int:
-        """FFmpeg's AVColorRange."""
-        return _COLOR_RANGES[self.range]
 
-    @property
-    def wanted(self) -> dict[str, int]:
-        """The arguments that make ``reformat`` of PyAV convert a frame to these colours."""
-        return {"dst_colorspace": _COLORSPACES[self.matrix][1], "dst_color_range": self.color_range}
-
-    def are_those_of(self, frame: Any) -> bool:
-        """Whether a frame (av.VideoFrame) says that it has these colours."""
-        return (int(frame.colorspace), int(frame.color_range)) == (self.colorspace, self.color_range)
+def wanted_colours(matrix: YuvMatrix, range: YuvRange) -> dict[str, int]:
+    """The arguments that make ``reformat`` of PyAV convert a frame to this matrix and this range."""
+    return {"dst_colorspace": MATRIX_NUMBERS[matrix].swscale, "dst_color_range": RANGE_NUMBERS[range]}
 
 
 @dataclass(frozen=True)

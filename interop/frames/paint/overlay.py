@@ -104,8 +104,8 @@ class Overlay(Uncopied, Marks):
         self._atlas.write(atlas, reason="font")
         self._values = (ctypes.c_float * (_BATCH * 12))()
 
-    def draw(self, target: GlTexture | Surface) -> None:
-        """Draw everything added since the last draw, in that order, over a texture or window.
+    def draw(self, target: GlTexture | Surface, marks: Marks | None = None) -> None:
+        """Draw everything added since the last draw, in that order, over a texture or window: here, or to ``marks``.
 
         In a context of framebind's own it leaves changed: framebuffer, viewport, program, vertex array, the texture of
         unit 0 (active); blending and all that drops pixels is off. In somebody else's all GL state is as it was.
@@ -123,7 +123,7 @@ class Overlay(Uncopied, Marks):
             gl.glBindFramebuffer(GL.FRAMEBUFFER, target.framebuffer() if isinstance(target, GlTexture) else 0)
             prepare_to_draw(context, 0, 0, width, height, blended=True)
             gl.glBindVertexArray(self._vertex_array)
-            strokes = self.take()
+            strokes = (self if marks is None else marks).take()
             for start in range(0, len(strokes), len(self._values)):
                 batch = strokes[start : start + len(self._values)]
                 self._values[: len(batch)] = batch

@@ -38,7 +38,9 @@ class AvReader(DecodedReader):
         is_named: bool = False,
         stream: StreamOptions | None = None,
     ) -> None:
-        self._path, self._start, self._end, self._stream = path, start, end, stream
+        self._source, self._stream, self.part = path, stream, (start, end)
+        self.path = Path(path) if stream is None else None
+        """The file; None if it is behind an address."""
         super().__init__(context, is_named=is_named)
         self._on_gpu: NvdecPictures | None = None
         self._open()
@@ -51,10 +53,11 @@ class AvReader(DecodedReader):
         self.size, self.layout = decoder_layout(self._decoder)
 
     def _open(self) -> None:
+        start, end = self.part
         if self.context is None:
-            self._decoder = VideoDecoder(self._path, start=self._start, end=self._end, stream=self._stream)
+            self._decoder = VideoDecoder(self._source, start=start, end=end, stream=self._stream)
         else:
-            self._decoder = open_nvdec(self._path, self.context, start=self._start, end=self._end, stream=self._stream)
+            self._decoder = open_nvdec(self._source, self.context, start=start, end=end, stream=self._stream)
         self._frames, self._number = self._decoder.native_frames(), 0
 
     @property
@@ -96,8 +99,8 @@ class AvReader(DecodedReader):
 
     def _check_all_were_there(self) -> None:
         seconds, per_frame, last = self._decoder.seconds, 1 / (self.fps or 25), self.time or 0.0
-        if seconds is not None and self._end is not None:
-            seconds = min(seconds, self._end)
+        if seconds is not None and self.part[1] is not None:
+            seconds = min(seconds, self.part[1])
         is_short = seconds is not None and last + 3 * per_frame < seconds * (1 - MISSING)
         if is_short and not self._decoder.is_whole(last):
             raise SourceError(

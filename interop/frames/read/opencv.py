@@ -25,12 +25,12 @@ def load_cv2() -> ModuleType:
         return importlib.import_module("cv2")
     except ModuleNotFoundError as error:
         raise SourceError(
-            f"cameras, videos, pictures and text need OpenCV, and it cannot be imported ({error}): "
+            f"cameras and pictures need OpenCV, and it cannot be imported ({error}): "
             "pip install opencv-python, or opencv-python-headless on a server"
         ) from error
     except ImportError as error:
         raise SourceError(
-            f"cameras, videos, pictures and text need OpenCV, and it does not load here ({error}). Debian, Ubuntu: "
+            f"cameras and pictures need OpenCV, and it does not load here ({error}). Debian, Ubuntu: "
             f"apt-get install {DISPLAY_PACKAGES}; or use the build without windows: "
             "pip uninstall opencv-python && pip install opencv-python-headless"
         ) from error

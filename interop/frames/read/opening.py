@@ -3,28 +3,33 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import Literal, TypeVar, get_args
 from urllib.parse import urlsplit
 
+from ...cuda.context import CudaContext
 from ...errors import SourceError
-from ..decode.pyav import has_av
 from ..decode.streams import StreamOptions, checked_scheme, masked_address, plain_address
+from .av_reader import AvReader
 from .camera import CameraOptions, CameraReader
-from .decoders import Decoder, open_by_av, open_file
 from .pixel_layouts import Matrix
 from .readers import (
     PICTURES,
-    FrameReader,
     MotionReader,
     PictureReader,
     load_picture,
-    open_address,
     open_folder,
     painted_picture,
 )
 from .source import Source
+from .streams import StreamReader, open_stream
 
-log = logging.getLogger("framebind.streams")
+log = logging.getLogger("framebind")
+
+Decoder = Literal["nvdec", "cpu"]
+_Reader = TypeVar("_Reader")
 
 
 def open_source(
@@ -49,9 +54,9 @@ def open_source(
     source : int, str or Path
         A camera's index (``0`` or ``"0"``); the path of a video or picture; the path of a folder, whose pictures come
         in the order of their names, scaled to the size of the first; an address (``rtsp://``, ``rtmp://``, ``srt://``,
-        ``http://`` of a video, of a live stream or of HLS), which PyAV reads if it is installed, and else OpenCV; a
-        GStreamer pipeline (``"... ! appsink"``, if OpenCV is built with GStreamer); ``"synthetic"``, endless motion
-        over a painted picture; or ``"synthetic:PATH"``, the same over a photograph.
+        ``http://`` of a video, of a live stream or of HLS); a GStreamer pipeline (``"... ! appsink"``, if OpenCV is
+        built with GStreamer); ``"synthetic"``, endless motion over a painted picture; or ``"synthetic:PATH"``, the same
+        over a photograph.
     size : (int, int), optional
         Width and height in pixels: the size to ask a camera for, or the size of synthetic frames (640 x 480 by
         default). Files have their own size.
@@ -65,20 +70,19 @@ def open_source(
     loop : bool
         Begin files again when they end.
     start, end : float, optional
-        Seconds of a video's first frame, and of the first one that is left out. They need PyAV (the extra ``video``).
-    decoder : {"nvdec", "cpu", "opencv"}, optional
-        The decoder of a video file or of an address. "nvdec" is that of NVIDIA's GPUs, by PyAV: ``pictures`` and
-        ``poll_picture`` give its frames in the memory of the current CudaContext. "cpu" is PyAV's, "opencv" OpenCV's,
-        for files. By default, if a CudaContext is current on this thread, it is NVDEC for pictures, or the CPU if
-        NVDEC does not take the video: a warning in the log says why. The CPU decodes for ``textures``.
-        ``Source.decoder`` tells.
+        Seconds of a video's first frame, and of the first one that is left out.
+    decoder : {"nvdec", "cpu"}, optional
+        The decoder of a video file or of an address. "nvdec" is that of NVIDIA's GPUs: ``frames()`` gives planes in the
+        memory of the current CudaContext. By default, if a CudaContext is current on this thread, it is NVDEC, or the
+        CPU if NVDEC does not take the video: a warning in the log says why. The CPU decodes for ``frames(context)`` and
+        ``frames("cpu")``. ``Source.decoder`` tells.
     stream : StreamOptions, optional
         The addresses that may be opened, and the attempts to connect again after a stream is lost.
 
     Returns
     -------
     Source
-        Its ``textures`` gives the frames.
+        Its ``frames`` gives the pictures.
 
     Raises
     ------
@@ -88,8 +92,8 @@ def open_source(
     Examples
     --------
     >>> with fb.GlContext.headless() as context, fb.open_source("picture.png") as source:
-    ...     for texture in source.textures(context):
-    ...         print(texture.size, texture.format)
+    ...     for frame in source.frames(context):
+    ...         print(frame.size, frame.texture.format)
     (64, 48) rgba8
     """
     text = plain_address(source) if isinstance(source, str | Path) else str(source)
@@ -99,9 +103,9 @@ def open_source(
         text = url2pathname(urlsplit(text).path)
     path = Path(text)
     is_file = not isinstance(source, int) and _is_path(text) and _is_file(text)
-    if (start or end is not None) and not (is_file and has_av()):
+    if (start or end is not None) and not is_file:
         name = masked_address(text)
-        raise SourceError(f"'{name}' has no start and end: only video files that PyAV reads have (the extra 'video')")
+        raise SourceError(f"'{name}' has no start and end: only video files have")
     if decoder is not None and not (is_file or "://" in text):
         name = masked_address(text)
         raise SourceError(f"'{name}' has no choice of decoders: only video files and addresses have")
@@ -119,7 +123,7 @@ def open_source(
         return Source(open_folder(path), loop)
     if path.suffix.lower() in PICTURES:
         return Source(PictureReader([path], f"picture '{path}'"), loop)
-    return Source(open_file(path, decoder, start=start, end=end), loop)
+    return Source(_open_file(path, decoder, start, end), loop)
 
 
 def _is_path(text: str) -> bool:
@@ -141,11 +145,38 @@ def _is_file(text: str) -> bool:
     )
 
 
-def _open_address(address: str, decoder: Decoder | None, options: StreamOptions) -> FrameReader:
-    """The video or the live stream at an address: by PyAV if it is there, else by OpenCV, with a warning."""
+def _open_file(path: Path, decoder: Decoder | None, start: float, end: float | None) -> AvReader:
+    """The reader of a video file. Raises SourceError if it, or the decoder that is named, cannot be used.
+
+    By default NVDEC decodes if a CudaContext is current on this thread. If NVDEC does not support the video, the CPU
+    decodes, and a warning says so.
+    """
+    return _opened(partial(AvReader, path, start=start, end=end), decoder, f"video '{path}'")
+
+
+def _open_address(address: str, decoder: Decoder | None, options: StreamOptions) -> AvReader | StreamReader:
+    """The video or the live stream at an address. The choice of the decoder, and errors, are those of a file."""
     name = f"stream '{masked_address(address)}'"
     checked_scheme(address, name, options)
-    if has_av():
-        return open_by_av(address, decoder, options)
-    log.warning("%s is read by OpenCV, without its times and its limits of waits: PyAV is not installed", name)
-    return open_address(address) or CameraReader(address)
+    return _opened(partial(open_stream, address, options), decoder, name)
+
+
+def _opened(make: Callable[..., _Reader], decoder: Decoder | None, name: str) -> _Reader:
+    """The reader that ``make`` makes, with a ``context`` for NVDEC, or without one."""
+    if decoder is not None and decoder not in get_args(Decoder):
+        raise SourceError(f"there is no decoder '{decoder}' for {name}: it is one of {', '.join(get_args(Decoder))}")
+    if decoder == "nvdec":
+        if not CudaContext.is_current():
+            raise SourceError(
+                f"NVDEC cannot decode {name}: no CudaContext is current on this thread; open it inside "
+                "'with fb.CudaContext():'"
+            )
+        return make(context=CudaContext.current(), is_named=True)
+    if decoder is None and CudaContext.is_current():
+        try:
+            return make(context=CudaContext.current())
+        except SourceError as error:
+            reader = make()  # what is broken for both decoders raises here
+            log.warning(f"the CPU decodes: {error}")
+            return reader
+    return make()

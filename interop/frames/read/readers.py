@@ -1,4 +1,4 @@
-"""Readers of video files, of pictures, and of synthetic motion over one picture.
+"""Readers of pictures, and of synthetic motion over one picture; the interface of all readers.
 
 A reader runs on a worker thread and writes frames into memory that it is given (a mapped upload buffer). A frame is
 uint8, row 0 on top, in the reader's layout: here BGR, (height, width, 3).
@@ -8,27 +8,20 @@ from __future__ import annotations
 
 import contextlib
 import math
-import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from ...errors import SourceError
 from ..decode.containers import MAX_PIXELS
-from ..decode.streams import masked_address
 from .image_headers import claimed_size
 from .opencv import load_cv2
 from .pixel_layouts import Layout, layout_of
 
-if TYPE_CHECKING:
-    import cv2
-
 Pixels = npt.NDArray[np.uint8]
-_TURNS = {90: "ROTATE_90_CLOCKWISE", 180: "ROTATE_180", 270: "ROTATE_90_COUNTERCLOCKWISE"}
-"""OpenCV's names of rotations, by the clockwise degrees that a file asks for."""
 PICTURES = frozenset({".png", ".jpg", ".jpeg", ".bmp", ".webp", ".tif", ".tiff"})
 
 
@@ -96,59 +89,6 @@ class _FromFiles:
     @property
     def layout(self) -> Layout:
         return layout_of("bgr", *self.size)
-
-
-class VideoReader(_FromFiles):
-    """A video file, decoded by OpenCV into the memory given to ``read``.
-
-    A file that is to be shown turned, as most videos of phones, is decoded to other memory and turned into place.
-    """
-
-    def __init__(self, capture: cv2.VideoCapture, name: str) -> None:
-        cv2, self._capture, self.name = load_cv2(), capture, name
-        turn = _TURNS.get(int(capture.get(cv2.CAP_PROP_ORIENTATION_META)))
-        self._turn: int | None = None if turn is None else getattr(cv2, turn)
-        self.size = (int(capture.get(cv2.CAP_PROP_FRAME_WIDTH)), int(capture.get(cv2.CAP_PROP_FRAME_HEIGHT)))
-        self.fps = capture.get(cv2.CAP_PROP_FPS) or None
-        frames = int(capture.get(cv2.CAP_PROP_FRAME_COUNT))
-        self.length = frames if frames > 0 else None
-        self._number = 0
-        self._unturned: Pixels | None = None
-        if self._turn is not None:
-            # By default OpenCV turns frames itself, and then does not use the memory that it is given.
-            capture.set(cv2.CAP_PROP_ORIENTATION_AUTO, 0)
-            width, height = (int(capture.get(p)) for p in (cv2.CAP_PROP_FRAME_WIDTH, cv2.CAP_PROP_FRAME_HEIGHT))
-            self._unturned = np.empty((height, width, 3), np.uint8)
-
-    def read(self, view: Pixels) -> bool:
-        place = view if self._unturned is None else self._unturned
-        found, frame = self._capture.read(place)
-        if not found:
-            if self._number == 0:
-                raise SourceError(f"{self.name} has no frame that OpenCV can decode: is the file complete?")
-            if self.length is not None and self._number < self.length - max(2, self.length // 50):
-                raise SourceError(
-                    f"{self.name} is damaged: {self._number} of {self.length} frames could be decoded, and these were "
-                    "shown. Get the file again, or repair it with 'ffmpeg -i FILE -c copy REPAIRED'"
-                )
-            return False
-        # If shape or dtype do not fit, OpenCV leaves the view as it was and returns a new array, without an error.
-        if frame is not place:
-            raise SourceError(
-                f"frame {self._number} of {self.name} is {describe(frame)}, not {describe(place)} as announced: "
-                "re-encode the file with one size"
-            )
-        if self._turn is not None:
-            load_cv2().rotate(place, self._turn, dst=view)
-        self._number += 1
-        return True
-
-    def reopen(self) -> bool:
-        self._number = 0
-        return bool(self._capture.set(load_cv2().CAP_PROP_POS_FRAMES, 0))
-
-    def close(self) -> None:
-        self._capture.release()
 
 
 class PictureReader(_FromFiles):
@@ -244,30 +184,6 @@ def load_picture(path: Path) -> Pixels:
             f"'{path}' is no picture that OpenCV can decode (PNG, JPEG, BMP, GIF, WebP, TIFF): is it complete?"
         )
     return picture.astype(np.uint8, copy=False)
-
-
-def open_video(path: Path) -> VideoReader:
-    """Open a video file. Raises SourceError."""
-    with quiet():
-        capture = load_cv2().VideoCapture(os.fspath(path))
-    reader = VideoReader(capture, f"video '{path}'")
-    if not capture.isOpened() or min(reader.size) < 1:
-        capture.release()
-        raise SourceError(f"'{path}' is no video that OpenCV can decode: is the file complete?")
-    return reader
-
-
-def open_address(address: str) -> VideoReader | None:
-    """Open an address that is a file of known length; None for live streams and what cannot be opened."""
-    if not address.startswith(("http://", "https://", "file://")):
-        return None
-    cv2 = load_cv2()
-    with quiet():
-        capture = cv2.VideoCapture(address)
-    if capture.isOpened() and capture.get(cv2.CAP_PROP_FRAME_COUNT) > 0:
-        return VideoReader(capture, f"video '{masked_address(address)}'")
-    capture.release()
-    return None
 
 
 def open_folder(path: Path) -> PictureReader:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from types import TracebackType
 from typing import Literal, Protocol, overload
 
@@ -21,7 +22,7 @@ from .av_reader import AvReader
 from .decoded_reader import DecodedReader
 from .handover import NOTHING_YET, Waits
 from .pictures import PictureFeed, converted, converted_frames
-from .readers import FrameReader, VideoReader
+from .readers import FrameReader
 from .streams import StreamReader
 from .textures import TextureFeed
 from .worker import Feed, Worker
@@ -119,9 +120,8 @@ class Source(Uncopied):
 
     @property
     def decoder(self) -> str:
-        """The decoder of a video file or a stream: "nvdec", "cpu" or "opencv"; "" for other sources."""
-        reader = self._reader
-        return reader.decoder if isinstance(reader, DecodedReader) else "opencv" * isinstance(reader, VideoReader)
+        """The decoder of a video file or a stream: "nvdec" or "cpu"; "" for other sources."""
+        return self._reader.decoder if isinstance(self._reader, DecodedReader) else ""
 
     @property
     def rotation(self) -> int:
@@ -132,6 +132,16 @@ class Source(Uncopied):
     def tags(self) -> VideoTags:
         """The shape of its pixels, and the light that its colours stand for: ``VideoWriter`` says them again."""
         return self._reader.tags if isinstance(self._reader, DecodedReader) else VideoTags()
+
+    @property
+    def file(self) -> Path | None:
+        """The video file; None for other sources."""
+        return self._reader.path if isinstance(self._reader, AvReader) else None
+
+    @property
+    def part(self) -> tuple[float, float | None]:
+        """The seconds of a video file from which and up to which it is read: ``start`` and ``end``."""
+        return self._reader.part if isinstance(self._reader, AvReader) else (0.0, None)
 
     # Figures ----------------------------------------------------------------------------------------------------------
 
@@ -250,8 +260,9 @@ class Source(Uncopied):
                     self._hold()
                     frame = self._last if wait else None
                 else:
-                    frame = self._last = feed.take(slot, mirror=self.mirror)
-                    frame.captured, frame.time = handover.captured[slot], handover.times[slot]
+                    captured, second = handover.captured[slot], handover.times[slot]
+                    frame = self._last = feed.take(slot, mirror=self.mirror)  # the worker may fill the slot again
+                    frame.captured, frame.time = captured, second
                     self._last_at, self.status = time.perf_counter(), ""
                 if frame is not None or not wait:
                     yield frame

@@ -25,12 +25,9 @@ from ...gl.state import (
 )
 from ...gl.state import texture as bound_texture
 from ...gl.texture import GlTexture
-from ...transfers import transfers
+from ...transfers import CAMERA_FRAME, transfers
 from .pixel_layouts import Layout, layout_of
 from .readers import Pixels
-
-CAMERA_FRAME = "camera frame"
-"""The reason under which ``transfers`` counts the uploads."""
 
 _MAP_ANEW = GL.MAP_WRITE_BIT | GL.MAP_INVALIDATE_BUFFER_BIT | GL.MAP_UNSYNCHRONIZED_BIT
 _UNPACK = (

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from ....kernels.colours import YuvMatrix, YuvRange
 from ...errors import SourceError
 from ..decode.containers import PACKETS_ONLY
-from ..decode.planar import FrameColours
+from ..decode.planar import say_colours, says_colours, wanted_colours
 from ..decode.pyav import load_av
 from ..decode.tags import VideoTags, write_tags
 from ..read.readers import Pixels
@@ -22,6 +24,7 @@ CODECS = {
     "h264": ("libx264", {"crf": "20", "preset": "veryfast"}), "hevc": ("libx265", {"crf": "24", "preset": "veryfast"}),
     "av1": ("libsvtav1", {"crf": "32", "preset": "9"}), "vp9": ("libvpx-vp9", {"crf": "32", "b": "0", "row-mt": "1"}),
     "prores": ("prores_ks", {"profile": "3"}), "gif": ("gif", {}),
+    "mjpeg": ("mjpeg", {"qmin": "2", "qmax": "2"}),
     "h264_nvenc": ("h264_nvenc", {"cq": "23", "preset": "p4"}),
     "hevc_nvenc": ("hevc_nvenc", {"cq": "26", "preset": "p4"}),
     "av1_nvenc": ("av1_nvenc", {"cq": "30", "preset": "p4"}),
@@ -29,64 +32,73 @@ CODECS = {
 """Encoders and their options, by the name of their format. Quality is each encoder's usual "visually near"."""
 _NVENC = "_nvenc"
 """The end of the names of encoders on NVIDIA's GPUs."""
-BY_SUFFIX = {".mp4": "h264", ".mov": "h264", ".mkv": "h264", ".webm": "vp9", ".gif": "gif"}
-_PIXELS = {"prores": "yuv422p10le", "gif": "rgb8"}
+BY_SUFFIX = {".mp4": "h264", ".mov": "h264", ".mkv": "h264", ".webm": "vp9", ".gif": "gif", ".avi": "mjpeg"}
+_PIXELS = {"prores": "yuv422p10le", "gif": "rgb8", "mjpeg": "yuvj420p"}
 _TICKS = 90_000
 """Ticks per second of the times of frames: what MPEG counts in, so that every usual rate is whole."""
 _GIF_TICKS = 100
 _LARGEST = 1e9
 """Seconds that a damaged file may claim and no video has: 30 years."""
 _LEAST_RATE = Fraction(1, 1001)
-_WITHOUT_QUALITY = ("prores", "gif")
+_CONSTANT_RATE = "avi"
+"""FFmpeg's name of the container without times: each frame is shown for 1 / fps."""
+_WITHOUT_QUALITY = ("prores", "gif", "mjpeg")
 _HD_HEIGHT = 720
 _UNTIMED = 2
 """Videos of so few frames get any times of decoding from x265: it computes them when the third frame comes."""
+_UNTAGGED = VideoTags()
 _QUIET = {"libx265": {"x265-params": "log-level=none"}}
 
 
-class AvFile:
-    """A video of ``size`` (width, height), whose format the path's suffix or ``codec`` names.
+class Sound(NamedTuple):
+    """The sound, subtitles and metadata of a video, from one second to another: to be copied."""
 
-    With ``sound_of`` it gets that video's sound, subtitles and metadata, unchanged, from the first second of
-    ``sound_part`` to the second. Raises SourceError if it cannot be written.
+    path: Path
+    start: float = 0.0
+    end: float | None = None
+
+
+@dataclass(frozen=True)
+class VideoSettings:
+    """Settings of a video that is written: frames per second, and the options of ``VideoWriter``."""
+
+    fps: float
+    codec: str | None = None
+    quality: int | None = None
+    sound: Sound | None = None
+    tags: VideoTags = _UNTAGGED
+    live: bool = False
+    """Frames come at any times. The video then has none that refers to later ones (B-frames): with them the length that
+    an MP4 file says is wrong by as much as frames at its end are longer than those at its beginning.
     """
 
-    def __init__(
-        self,
-        path: Path,
-        size: tuple[int, int],
-        fps: float,
-        *,
-        codec: str | None = None,
-        quality: int | None = None,
-        sound_of: Path | None = None,
-        sound_part: tuple[float, float | None] = (0.0, None),
-        colours: FrameColours | None = None,
-        tags: VideoTags | None = None,
-        live: bool = False,
-    ) -> None:
-        """``colours`` are those of the video; by default limited BT.709 from 720 rows on, else BT.601.
 
-        ``live``: its frames come at any times. It then has no frames that refer to later ones (B-frames): with them the
-        length that an MP4 file says is wrong by as much as frames at its end are longer than those at its beginning.
-        """
+class AvFile:
+    """A video of ``size`` (width, height), whose format the path's suffix or the settings' codec names.
+
+    Its colours are limited BT.709 from 720 rows on, else BT.601, unless ``take_colours`` says others before the first
+    frame. Raises SourceError if it cannot be written.
+    """
+
+    def __init__(self, path: Path, size: tuple[int, int], settings: VideoSettings) -> None:
         av = load_av()
-        self._colours = colours or FrameColours("bt709" if size[1] >= _HD_HEIGHT else "bt601", "limited")
-        self._tags = tags or VideoTags()
-        self._replacement, self._size, self._fps = Replacement(path, "video"), size, fps
+        self._matrix: YuvMatrix = "bt709" if size[1] >= _HD_HEIGHT else "bt601"
+        self._range: YuvRange = "limited"
+        self._settings, self._fps = settings, settings.fps
+        self._replacement, self._size = Replacement(path, "video"), size
         self._frames, self._finished = 0, False
         self._last_time, self._last_tick, self._has_failed = float("-inf"), -(1 << 62), False
         self._converter = av.video.reformatter.VideoReformatter()
-        name = codec or BY_SUFFIX.get(path.suffix.lower(), "")
+        name = settings.codec or BY_SUFFIX.get(path.suffix.lower(), "")
         if name not in CODECS:
             self._replacement.discard()
             raise self._replacement.error(f"there is no codec '{name}': take one of {', '.join(CODECS)}")
         try:
             self._container = av.open(str(self._replacement.unfinished), "w")
-            self._stream = self._add_stream(name, quality)
-            if live and name not in _WITHOUT_QUALITY:
+            self._stream = self._add_stream(name, settings.quality)
+            if settings.live and name not in _WITHOUT_QUALITY:
                 self._stream.codec_context.max_b_frames = 0
-            self._sound = CopiedStreams(self._container, sound_of, *sound_part) if sound_of else None
+            self._sound = CopiedStreams(self._container, *settings.sound) if settings.sound else None
         except SourceError as error:
             self._replacement.discard()
             raise self._replacement.error(str(error)) from error
@@ -106,17 +118,26 @@ class AvFile:
         # Chroma of 4:2:0 has half the size: an odd side gets one more row or column.
         stream.width, stream.height = (side + side % 2 for side in self._size)
         stream.pix_fmt = _PIXELS.get(name, "yuv420p")
-        self._ticks = _GIF_TICKS if name == "gif" else _TICKS
-        stream.codec_context.time_base = Fraction(1, self._ticks)
+        self._ticks = Fraction(_GIF_TICKS if name == "gif" else _TICKS)
+        if self._container.format.name == _CONSTANT_RATE:
+            self._ticks = rate
+        stream.codec_context.time_base = 1 / self._ticks
         if name.startswith("hevc") and self._container.format.name in ("mp4", "mov"):
             stream.codec_context.codec_tag = "hvc1"  # Apple's players take no other one
+        if name == "mjpeg":
+            self._range = "full"  # as all JPEG
         if name != "gif":
-            stream.codec_context.colorspace = self._colours.colorspace
-            stream.codec_context.color_range = self._colours.color_range
-            write_tags(self._tags, stream.codec_context)
+            say_colours(stream.codec_context, self._matrix, self._range)
+            write_tags(self._settings.tags, stream.codec_context)
         if name.endswith(_NVENC):
             self._open_nvenc(stream, name)
         return stream
+
+    def take_colours(self, matrix: YuvMatrix, range: YuvRange) -> None:
+        """Let the video have this matrix and range if its encoder is not open yet; else frames are converted."""
+        if not self._stream.codec_context.is_open and self._stream.pix_fmt not in ("rgb8", "yuvj420p"):
+            self._matrix, self._range = matrix, range
+            say_colours(self._stream.codec_context, matrix, range)
 
     def _open_nvenc(self, stream: Any, name: str) -> None:
         """Open the encoder now, as it may not be there. Raises SourceError."""
@@ -151,15 +172,15 @@ class AvFile:
 
     def _encode(self, frame: Any, time: float) -> None:
         av, self._has_failed = load_av(), True
-        if frame.format.name != self._stream.pix_fmt or not self._colours.are_those_of(frame):
-            to = {} if self._stream.pix_fmt == "rgb8" else self._colours.wanted
+        if frame.format.name != self._stream.pix_fmt or not says_colours(frame, self._matrix, self._range):
+            to = {} if self._stream.pix_fmt == "rgb8" else wanted_colours(self._matrix, self._range)
             frame = self._converter.reformat(frame, format=self._stream.pix_fmt, **to)
         if time <= self._last_time:
             raise self._replacement.error(f"a frame at {time:g} seconds comes after one at {self._last_time:g} seconds")
         if time > _LARGEST:
             raise self._replacement.error(f"a frame at {time:g} seconds comes after the end of all clocks")
         self._last_time, self._last_tick = time, max(round(time * self._ticks), self._last_tick + 1)
-        frame.pts, frame.time_base = self._last_tick, Fraction(1, self._ticks)
+        frame.pts, frame.time_base = self._last_tick, 1 / self._ticks
         try:
             self._container.mux(self._stream.encode(frame))
             if self._sound is not None:

@@ -24,7 +24,7 @@ def join_videos(
     sound_of: str | Path | None = None,
     sound_part: tuple[float, float | None] = (0.0, None),
 ) -> None:
-    """Join videos of one codec, size and encoder's settings, packet by packet. It needs PyAV (the extra ``video``).
+    """Join videos of one codec, size and encoder's settings, packet by packet.
 
     Parameters
     ----------
@@ -33,7 +33,7 @@ def join_videos(
     path : str or Path
         The new video. It is written beside its place, and renamed when all frames can be read again.
     sound_of : str or Path, optional
-        A video whose sound, subtitles and metadata are copied, as ``open_sink`` does.
+        A video whose sound, subtitles and metadata are copied, as ``VideoWriter`` does.
     sound_part : (float, float or None)
         Seconds of that video at which the sound begins and ends.
 

@@ -15,12 +15,9 @@ from ...gl.mapping import map_buffer, unmap_buffer
 from ...gl.query import raise_if_reset
 from ...gl.state import kept, pixel_reads, read_framebuffer, restored
 from ...gl.texture import GlTexture
-from ...transfers import transfers
+from ...transfers import VIDEO_FRAME, transfers
 from ..read.readers import Pixels
 from ..read.upload import is_passed, make_fence, wait_and_delete
-
-VIDEO_FRAME = "video frame"
-"""The reason under which ``transfers`` counts the copies, unless another is given."""
 
 _WRITTEN_BARRIER = GL.FRAMEBUFFER_BARRIER_BIT | GL.PIXEL_BUFFER_BARRIER_BIT
 _PACK = ((GL.PACK_ROW_LENGTH, 0), (GL.PACK_SKIP_ROWS, 0), (GL.PACK_SKIP_PIXELS, 0), (GL.PACK_ALIGNMENT, 4))

@@ -23,6 +23,7 @@ import pytest
 import framebind as fb
 from framebind.interop.frames.read.camera import cameras_in, why_closed
 from framebind.interop.frames.read.handover import Waits
+from support.video.textures import textures
 from support.webcam import SIZE, Picture, Webcam
 
 WEIGHTS = {"bt601": (0.299, 0.587, 0.114), "bt709": (0.2126, 0.7152, 0.0722)}
@@ -65,11 +66,11 @@ def test_raw_frames_go_up_as_they_are_and_are_converted_on_the_gpu(
     webcam.frame = lambda number: frame
     fb.transfers.reset()
     with fb.open_source(0, size=SIZE, fourcc=fourcc, matrix=matrix) as opened:
-        textures = opened.textures(context)
-        texels = next(textures).read()
+        frames = textures(opened, context)
+        texels = next(frames).read()
         assert fb.transfers.by_reason["upload", "camera frame"].bytes == frame.nbytes
         opened.mirror = True
-        mirrored = next(textures).read()
+        mirrored = next(frames).read()
     expected = convert(frame, matrix)
     np.testing.assert_allclose(texels[..., :3], expected, atol=0.501)  # rounded to whole steps
     np.testing.assert_allclose(mirrored[..., :3], expected[:, ::-1], atol=0.501)
@@ -95,7 +96,7 @@ def test_a_camera_is_asked_for_its_format_first(context: fb.GlContext, webcam: W
     with fb.open_source(0, size=SIZE, fps=25) as opened:
         assert opened.name == "camera 0 (48x32 MJPG, 25 fps)" and (opened.size, opened.fps) == (SIZE, 25.0)
         webcam.frame = lambda number: np.full((32, 48, 3), (10, 20, 30), np.uint8)
-        assert next(opened.textures(context)).read()[0, 0].tolist() == [30, 20, 10, 255]
+        assert next(textures(opened, context)).read()[0, 0].tolist() == [30, 20, 10, 255]
     assert [name for name, _ in webcam.asked] == [
         cv2.CAP_PROP_FOURCC, cv2.CAP_PROP_FRAME_WIDTH, cv2.CAP_PROP_FRAME_HEIGHT, cv2.CAP_PROP_FPS,
         cv2.CAP_PROP_BUFFERSIZE,
@@ -119,7 +120,7 @@ def test_a_format_that_the_camera_does_not_give_is_an_error(webcam: Webcam) -> N
 def test_frames_of_another_size_than_announced_are_an_error(context: fb.GlContext, webcam: Webcam) -> None:
     webcam.frame = lambda number: np.zeros((16, 16, 3), np.uint8)
     with fb.open_source(0) as opened, pytest.raises(fb.SourceError, match="gives frames of 16x16 uint8, not 48x32"):
-        next(opened.textures(context))
+        next(textures(opened, context))
 
 
 @pytest.mark.parametrize("context", ["gl"], indirect=True)
@@ -127,17 +128,17 @@ def test_an_unplugged_camera_is_held_and_comes_back(context: fb.GlContext, webca
     webcam.delay = 0.002
     with fb.open_source(0) as opened:
         opened.waits = Waits(silence=0.05, held=0.01, retry=0.02)
-        textures = opened.textures(context)
-        assert opened.status == "" and next(textures) is not None
+        frames = textures(opened, context)
+        assert opened.status == "" and next(frames) is not None
         webcam.plugged = False
-        held = next(texture for texture in textures if opened.status)
+        held = next(texture for texture in frames if opened.status)
         assert "camera 0 (48x32 MJPG, 25 fps) gives no frames: is it unplugged? Waiting" in opened.status
         value, captured, dropped = held.read()[0, 0, 0], opened.captured, opened.dropped
-        for texture in islice(textures, 5):
+        for texture in islice(frames, 5):
             assert texture is held and texture.read()[0, 0, 0] == value
         assert (opened.captured, opened.dropped) == (captured, dropped)
         webcam.plugged = True
-        back = next(texture for texture in textures if not opened.status)
+        back = next(texture for texture in frames if not opened.status)
         assert back.read()[0, 0, 0] > value and opened.captured > captured
     assert webcam.opened == 2
 
@@ -147,12 +148,12 @@ def test_a_camera_that_stays_away_or_comes_back_as_another_is_an_error(context: 
     waits = Waits(silence=0.05, lost=0.2, retry=0.01)
     with fb.open_source(0) as opened, pytest.raises(fb.SourceError, match="gave no frame for 0 seconds: is it unplug"):
         opened.waits = waits
-        for _ in opened.textures(context):
+        for _ in textures(opened, context):
             webcam.plugged = False
     webcam.plugged = True
     with fb.open_source(0) as opened, pytest.raises(fb.SourceError, match=r"came back with frames of 64x32 \(bgr\)"):
         opened.waits = waits
-        for _ in opened.textures(context):
+        for _ in textures(opened, context):
             webcam.plugged = False
             if opened.status:
                 webcam.plugged, webcam.size = True, (64, 32)
@@ -160,19 +161,19 @@ def test_a_camera_that_stays_away_or_comes_back_as_another_is_an_error(context: 
     with fb.open_source(0) as opened, pytest.raises(fb.SourceError, match="gave no frame for 0 seconds"):
         opened.waits = replace(waits, first_frame=0.1)
         webcam.plugged = False
-        next(opened.textures(context))
+        next(textures(opened, context))
 
 
 @pytest.mark.parametrize("context", ["gl"], indirect=True)
 def test_the_driver_says_when_a_frame_was_taken(context: fb.GlContext, webcam: Webcam) -> None:
     webcam.stamp = (time.perf_counter() - 0.5) * 1e3
     with fb.open_source(0) as opened:
-        next(opened.textures(context))
+        next(textures(opened, context))
         assert opened.captured == webcam.stamp / 1e3
     webcam.stamp = 12.0  # another clock
     before = time.perf_counter()
     with fb.open_source(0) as opened:
-        next(opened.textures(context))
+        next(textures(opened, context))
         assert before < opened.captured < time.perf_counter()
 
 
@@ -216,7 +217,7 @@ def server(clip: Path) -> Iterator[str]:
 def test_a_video_at_an_address(context: fb.GlContext, server: str) -> None:
     with fb.open_source(f"{server}/clip.avi") as opened:
         assert not opened.live and opened.length == 10
-        values = [int(texture.read()[0, 0, 0]) for texture in opened.textures(context)]
+        values = [int(texture.read()[0, 0, 0]) for texture in textures(opened, context)]
     np.testing.assert_allclose(values, np.arange(10) * 20, atol=3)  # JPEG
     with pytest.raises(fb.SourceError, match=r"404 Not Found\. Is the address right"):
         fb.open_source(f"{server}/missing.avi")
@@ -236,11 +237,11 @@ def test_streams_that_cannot_be_opened() -> None:
 def test_files_begin_again_where_they_end(context: fb.GlContext, clip: Path, tmp_path: Path) -> None:
     with fb.open_source(clip, loop=True) as opened:
         assert opened.length is None
-        values = [int(texture.read()[0, 0, 0]) for texture in islice(opened.textures(context), 25)]
+        values = [int(texture.read()[0, 0, 0]) for texture in islice(textures(opened, context), 25)]
     np.testing.assert_allclose(values, np.arange(25) % 10 * 20, atol=3)
     (tmp_path / "a.png").write_bytes(cv2.imencode(".png", np.full((4, 4, 3), 7, np.uint8))[1].tobytes())
     with fb.open_source(tmp_path / "a.png", loop=True) as opened:
-        assert [int(t.read()[0, 0, 0]) for t in islice(opened.textures(context), 5)] == [7] * 5
+        assert [int(t.read()[0, 0, 0]) for t in islice(textures(opened, context), 5)] == [7] * 5
 
 
 @pytest.mark.parametrize("context", ["gl"], indirect=True)
@@ -254,6 +255,6 @@ def test_a_damaged_video_says_so_at_its_end(context: fb.GlContext, clip: Path) -
         fb.open_source(clip) as opened,
         pytest.raises(fb.SourceError, match=r"is damaged: \d (of 10 )?frames could be"),
     ):
-        for _ in opened.textures(context):
+        for _ in textures(opened, context):
             seen += 1
     assert 3 < seen < 8

@@ -14,7 +14,7 @@ import pytest
 import framebind as fb
 from framebind.interop.dlpack import host_array
 from framebind.interop.frames.paint.marks import Marks
-from framebind.interop.frames.write.marked_video import planes_of, upright_frame
+from framebind.interop.frames.write.planes_queue import planes_of, upright_frame
 from framebind.kernels.colours import YuvColours
 from support.video.clips import turn_track, write_clip
 
@@ -32,13 +32,11 @@ def planes_in(path: Path) -> list[list[Array]]:
 def marked(source: Path, target: Path, **options: Any) -> list[float]:
     """A copy of a video with a red rectangle on it, encoded without loss. Returns the times of its frames."""
     marks, times = fb.Marks(), list[float]()
-    with fb.open_source(source, decoder="cpu") as reader:
-        options = dict(fps=25, rotation=reader.rotation, quality=0, **options)
-        with fb.MarkedVideo(target, **options) as video:
-            for picture in reader.pictures():
-                marks.fill(8, 12, 16, 20, RED)
-                video.put(picture, marks, reader.time)
-                times.append(reader.time or 0.0)
+    with fb.open_source(source) as reader, fb.VideoWriter(target, quality=0, like=reader, **options) as video:
+        for frame in reader.frames("cpu"):
+            marks.fill(8, 12, 16, 20, RED)
+            video.put(frame, marks)
+            times.append(frame.time or 0.0)
     return times
 
 
@@ -66,7 +64,7 @@ def test_planes_are_the_source_s_outside_of_the_marks(turn: int, tmp_path: Path)
 def test_a_video_keeps_its_matrix_its_range_and_its_sound(tmp_path: Path) -> None:
     source, target = tmp_path / "a.mp4", tmp_path / "b.mp4"
     write_clip(source, pixel_format="yuvj420p", size=SIZE, frames=3, sound=True)
-    marked(source, target, sound_of=source)
+    marked(source, target)
     with av.open(str(target)) as container:
         assert len(container.streams.audio) == 1
         frame = next(container.decode(video=0))
@@ -171,19 +169,12 @@ def test_arrays_that_are_no_pictures_are_refused(shape: tuple[int, ...], dtype: 
 
 
 def test_pictures_that_do_not_fit(tmp_path: Path) -> None:
-    with pytest.raises(fb.SourceError, match="ends in no format of marked videos"):
-        fb.MarkedVideo(tmp_path / "a.avi", fps=25)
-    video, marks = fb.MarkedVideo(tmp_path / "a.mp4", fps=25), fb.Marks()
-    video.put(fb.YuvPicture.from_frame(av.VideoFrame(64, 48, "yuv420p")), marks)
+    video = fb.VideoWriter(tmp_path / "a.mp4")
+    video.put(fb.YuvPicture.from_frame(av.VideoFrame(64, 48, "yuv420p")))
     with pytest.raises(fb.SourceError, match="takes frames of 64x48, not 32x48"):
-        video.put(fb.YuvPicture.from_frame(av.VideoFrame(32, 48, "yuv420p")), marks)
-    on_gpu = fb.YuvPicture([object()] * 3, format="yuv420p")
-    with pytest.raises(fb.SourceError, match="in the CPU's memory: open the source with decoder='cpu'"):
-        video.put(on_gpu, marks)
+        video.put(fb.YuvPicture.from_frame(av.VideoFrame(32, 48, "yuv420p")))
     video.close()
     assert (tmp_path / "a.mp4").is_file()
-    fb.MarkedVideo(tmp_path / "b.mp4", fps=25).close()
-    assert not (tmp_path / "b.mp4").exists(), "a video without frames is none"
 
 
 @pytest.mark.parametrize("turn", [0, 90])
@@ -196,6 +187,6 @@ def test_the_shape_of_pixels_and_the_light_of_colours_are_said_again(turn: int, 
     with fb.open_source(source, decoder="cpu") as reader:
         tags = reader.tags
     assert tags == (Fraction(11, 16) if turn else Fraction(16, 11), 9, 16)
-    marked(source, tmp_path / "b.mp4", tags=tags)
+    marked(source, tmp_path / "b.mp4")
     with fb.open_source(tmp_path / "b.mp4", decoder="cpu") as reader:
         assert reader.tags == tags

@@ -58,21 +58,15 @@ def test_what_is_shown_of_an_address() -> None:
     assert fb.masked_address("rtmp://a/live/key?b=c") == "rtmp://a/live/***?b=***"
 
 
-def _writing(address: str) -> None:
-    with fb.GlContext.headless() as context:
-        fb.open_sink(address, context, (64, 48))
-
-
 DOORS: dict[str, Callable[[str], object]] = {
     "open_source": fb.open_source,
     "open_source by OpenCV": CameraReader,
     "open_source from a second on": lambda address: fb.open_source(address, start=1),
-    "open_source by a decoder": lambda address: fb.open_source(address, decoder="opencv"),
+    "open_source by a decoder": lambda address: fb.open_source(address, decoder="cpu"),
     "video_seconds": fb.video_seconds,
     "divide_video": lambda address: fb.divide_video(address, 3),
     "join_videos": lambda address: fb.join_videos([(Path(address), 0.0)], Path("out.mp4")),
-    "MarkedVideo": lambda address: fb.MarkedVideo(address, fps=25),
-    "open_sink": _writing,
+    "VideoWriter": lambda address: fb.VideoWriter(address, (64, 48)),
 }
 CHOSEN = (
     "http://me:S3CRET@127.0.0.1:1/x?token=S3CRET#S3CRET", "rtmp://127.0.0.1:1/live/S3CRET", "HTTP://127.0.0.1:1/?S3CRET",

@@ -19,6 +19,7 @@ import framebind as fb
 from framebind.interop.frames.read.streams import StreamReader, open_stream
 from support.video.clips import write_clip
 from support.video.live_server import LiveServer
+from support.video.textures import textures
 
 IMPATIENT = fb.StreamOptions(stall=0.3, attempts=2)
 PACKET = 188
@@ -137,12 +138,12 @@ def test_a_source_gives_a_stream_s_newest_frame_without_waiting(
     live_server.data, live_server.stalls = recording, True
     with fb.open_source(live_server.address) as source:
         assert source.live and source.length is None
-        textures = 0
+        frames, count = source.frames(context, wait=False), 0
         while source.time is None or source.time < 1.8:
-            textures += source.poll(context) is not None
-        while source.poll(context) is not None:
-            textures += 1
-        assert textures + source.dropped >= 46
+            count += next(frames) is not None
+        while next(frames) is not None:
+            count += 1
+        assert count + source.dropped >= 46
         source.end_soon()
         live_server.stalls = False  # the read that waits for a packet ends
 
@@ -203,14 +204,14 @@ def test_frames_that_come_in_bursts_are_shown_by_the_stream_s_clock(
     captured: list[float] = []
     with fb.open_source(address, stream=IMPATIENT) as source:
         assert source.live
-        for _ in source.textures(context):
+        for _ in textures(source, context):
             captured.append(source.captured)
             live_server.files["/live.m3u8"] = complete
     assert len(set(captured)) >= 25, "three pieces of ten frames"
     np.testing.assert_allclose(np.diff(sorted(set(captured)))[:20], 0.04, atol=0.021)
     with fb.open_source(address) as source:
         assert not source.live and source.length == 40
-        assert len(list(source.textures(context))) == 40
+        assert len(list(textures(source, context))) == 40
 
 
 def test_reconnections_leave_nothing(live_server: LiveServer, recording: bytes) -> None:

@@ -13,11 +13,13 @@ import pytest
 from av.stream import Disposition
 
 import framebind as fb
+from framebind.interop.frames.write.av_file import AvFile, Sound, VideoSettings
 from support.video.clips import add_tone, picture, write_clip, write_tone
+from support.video.textures import textures
 
 CODECS = [
     ("a.mp4", None, "h264"), ("a.mov", None, "h264"), ("a.mkv", "hevc", "hevc"), ("a.webm", None, "vp9"),
-    ("a.mov", "prores", "prores"), ("a.gif", None, "gif"), ("a.mp4", "av1", "av1"),
+    ("a.mov", "prores", "prores"), ("a.gif", None, "gif"), ("a.avi", None, "mjpeg"), ("a.mp4", "av1", "av1"),
 ]  # fmt: skip
 
 STEP = 8
@@ -28,10 +30,10 @@ def write(
     path: Path, context: fb.GlContext, times: list[float | None], size: tuple[int, int] = (64, 48), **options: Any
 ) -> None:
     texture = fb.GlTexture(*size)
-    with fb.open_sink(path, context, size, fps=25, **options) as sink:
+    with fb.VideoWriter(path, size, **{"fps": 25, **options}) as sink:
         for number, time in enumerate(times):
             texture.write(np.dstack([picture(STEP * number, *size), np.full(size[::-1], 255, np.uint8)]))
-            assert sink.put(texture, time)
+            sink.put(texture, time=time)
 
 
 def sound_packets(path: Path) -> list[tuple[float, bytes]]:
@@ -60,10 +62,10 @@ def test_each_format_keeps_pictures_in_order(
 def test_colours_survive(context: fb.GlContext, tmp_path: Path) -> None:
     for size in ((64, 48), (960, 720)):  # BT.601, BT.709
         texture = fb.GlTexture.from_array(np.full((size[1], size[0], 4), (200, 40, 90, 255), np.uint8))
-        with fb.open_sink(tmp_path / "a.mp4", context, size, quality=10) as sink:
+        with fb.VideoWriter(tmp_path / "a.mp4", size, quality=10) as sink:
             sink.put(texture)
         with fb.open_source(tmp_path / "a.mp4") as source:
-            (read,) = [frame.read() for frame in source.textures(context)]
+            (read,) = [frame.read() for frame in textures(source, context)]
         assert np.abs(read[..., :3].astype(int) - (200, 40, 90)).max() <= 3
 
 
@@ -72,14 +74,14 @@ def test_times_and_odd_sizes_are_kept(context: fb.GlContext, tmp_path: Path) -> 
     write(tmp_path / "a.mp4", context, times, size=(33, 17))
     with fb.open_source(tmp_path / "a.mp4") as source:
         assert source.size == (34, 18)
-        assert [source.time for _ in source.textures(context)] == pytest.approx(times, abs=1e-4)
+        assert [source.time for _ in textures(source, context)] == pytest.approx(times, abs=1e-4)
 
 
 def test_times_of_a_gif_are_hundredths(tmp_path: Path) -> None:
     times = [0.0, 0.04, 0.05, 0.3, 0.301, 0.9]
-    with fb.open_sink(tmp_path / "a.gif", None, (64, 48), fps=25) as sink:
+    with fb.VideoWriter(tmp_path / "a.gif", (64, 48), fps=25) as sink:
         for number, time in enumerate(times):
-            sink.put(np.full((48, 64, 4), 40 * number, np.uint8), time)
+            sink.put(np.full((48, 64, 4), 40 * number, np.uint8), time=time)
     with av.open(str(tmp_path / "a.gif")) as container:
         found = [frame.time for frame in container.decode(video=0)]
     assert found == pytest.approx([0.0, 0.04, 0.05, 0.3, 0.31, 0.9])
@@ -87,7 +89,7 @@ def test_times_of_a_gif_are_hundredths(tmp_path: Path) -> None:
 
 def test_hevc_plays_on_apple_s_machines(tmp_path: Path) -> None:
     for frames in (1, 2, 1, 2, 1):  # the encoder gave few frames any time of decoding: one time of ten it was refused
-        with fb.open_sink(tmp_path / "a.mp4", None, (64, 48), codec="hevc") as sink:
+        with fb.VideoWriter(tmp_path / "a.mp4", (64, 48), codec="hevc") as sink:
             for _ in range(frames):
                 sink.put(np.zeros((48, 64, 4), np.uint8))
     with av.open(str(tmp_path / "a.mp4")) as container:
@@ -97,7 +99,8 @@ def test_hevc_plays_on_apple_s_machines(tmp_path: Path) -> None:
 def test_sound_and_metadata_are_copied_bit_by_bit(context: fb.GlContext, tmp_path: Path) -> None:
     source = write_clip(tmp_path / "source.mp4", frames=25, sound=True)
     for name in ("a.mp4", "a.mkv"):
-        write(tmp_path / name, context, [number / 25 for number in range(25)], sound_of=source)
+        with fb.open_source(source) as reader:
+            write(tmp_path / name, context, [number / 25 for number in range(25)], like=reader)
         before, after = sound_packets(source), sound_packets(tmp_path / name)
         assert [data for _, data in after] == [data for _, data in before] and len(after) > 10
         assert [time for time, _ in after] == pytest.approx([time for time, _ in before], abs=2e-3)
@@ -143,9 +146,10 @@ def write_film(path: Path) -> Path:
 def test_languages_and_chapters_are_copied(name: str, began: float, tmp_path: Path) -> None:
     """The times of a cut video count from its first frame."""
     source = write_film(tmp_path / f"source{Path(name).suffix}")
-    with fb.open_sink(tmp_path / name, None, (64, 48), fps=25, sound_of=source, sound_part=(0.3, None)) as sink:
-        for _ in range(17):
-            sink.put(np.zeros((48, 64, 4), np.uint8))
+    file = AvFile(tmp_path / name, (64, 48), VideoSettings(25, sound=Sound(source, 0.3)))
+    for _ in range(17):
+        file.write(np.zeros((48, 64, 4), np.uint8))
+    file.finish()
     with av.open(str(tmp_path / name)) as container:
         copied = [*container.streams.audio, *container.streams.subtitles]
         assert [stream.metadata["language"] for stream in copied] == ["fra", "deu", "spa"]
@@ -157,7 +161,7 @@ def test_languages_and_chapters_are_copied(name: str, began: float, tmp_path: Pa
 
 def test_a_gif_has_no_sound(tmp_path: Path) -> None:
     source = write_clip(tmp_path / "source.mp4", frames=2, sound=True)
-    with fb.open_sink(tmp_path / "a.gif", None, (64, 48), fps=25, sound_of=source) as sink:
+    with fb.open_source(source) as reader, fb.VideoWriter(tmp_path / "a.gif", like=reader) as sink:
         sink.put(np.zeros((48, 64, 4), np.uint8))
     with av.open(str(tmp_path / "a.gif")) as container:
         assert [stream.type for stream in container.streams] == ["video"]
@@ -166,7 +170,7 @@ def test_a_gif_has_no_sound(tmp_path: Path) -> None:
 def test_sound_whose_clock_is_set_back_goes_on(tmp_path: Path) -> None:
     source = write_clip(tmp_path / "source.ts", "mpeg2video", frames=30, sound=True)
     source.write_bytes(source.read_bytes() * 2)
-    with fb.open_sink(tmp_path / "a.mkv", None, (64, 48), fps=25, sound_of=source) as sink:
+    with fb.open_source(source) as reader, fb.VideoWriter(tmp_path / "a.mkv", fps=25, like=reader) as sink:
         for _ in range(60):
             sink.put(np.zeros((48, 64, 4), np.uint8))
     before, after = sound_packets(source), sound_packets(tmp_path / "a.mkv")
@@ -177,7 +181,7 @@ def test_sound_whose_clock_is_set_back_goes_on(tmp_path: Path) -> None:
 
 def test_a_part_of_a_file_without_an_index_has_its_sound_from_the_start(tmp_path: Path) -> None:
     source = write_clip(tmp_path / "source.ts", "mpeg2video", frames=60, sound=True)
-    with fb.open_sink(tmp_path / "a.mkv", None, (64, 48), fps=25, sound_of=source, sound_part=(1.2, None)) as sink:
+    with fb.open_source(source, start=1.2) as reader, fb.VideoWriter(tmp_path / "a.mkv", like=reader) as sink:
         sink.put(np.zeros((48, 64, 4), np.uint8))
     times = [time for time, _ in sound_packets(tmp_path / "a.mkv")]
     assert -0.1 <= times[0] <= 0.03 and times[-1] == pytest.approx(1.2, abs=0.1)
@@ -185,37 +189,37 @@ def test_a_part_of_a_file_without_an_index_has_its_sound_from_the_start(tmp_path
 
 def test_what_cannot_be_written_is_said(context: fb.GlContext, tmp_path: Path) -> None:
     with pytest.raises(fb.SourceError, match=r"there is no codec 'mpeg9': take one of h264, hevc"):
-        fb.open_sink(tmp_path / "a.mp4", context, (64, 48), codec="mpeg9")
+        fb.VideoWriter(tmp_path / "a.mp4", (64, 48), codec="mpeg9")
     with pytest.raises(fb.SourceError, match=r"a.webm' cannot be written: .*\.mkv"):
         write(tmp_path / "a.webm", context, [None], codec="prores")
     with pytest.raises(fb.SourceError, match=r"a.mp4' cannot be written: .*No such file"):
-        fb.open_sink(tmp_path / "a.mp4", context, (64, 48), sound_of=tmp_path / "missing.mp4")
-    with pytest.raises(fb.SourceError, match=r"a.avi' has no sound, codec or quality of choice: use one of .mp4"):
-        fb.open_sink(tmp_path / "a.avi", None, (64, 48), quality=3)
+        AvFile(tmp_path / "a.mp4", (64, 48), VideoSettings(25, sound=Sound(tmp_path / "missing.mp4")))
+    with pytest.raises(fb.SourceError, match="mjpeg has no quality to choose"):
+        fb.VideoWriter(tmp_path / "a.avi", (64, 48), quality=3)
     with pytest.raises(fb.SourceError, match="prores has no quality to choose"):
-        fb.open_sink(tmp_path / "a.mov", None, (64, 48), codec="prores", quality=3)
-    sink = fb.open_sink(tmp_path / "a.mp4", None, (64, 48))
+        fb.VideoWriter(tmp_path / "a.mov", (64, 48), codec="prores", quality=3)
+    sink = fb.VideoWriter(tmp_path / "a.mp4", (64, 48))
     with pytest.raises(fb.SourceError, match="a frame at 1 seconds comes after one at 2 seconds"):
         for time in (2.0, 1.0):
-            sink.put(np.zeros((48, 64, 4), np.uint8), time)
+            sink.put(np.zeros((48, 64, 4), np.uint8), time=time)
         sink.close()
-    sink = fb.open_sink(tmp_path / "a.mp4", None, (64, 48))
+    sink = fb.VideoWriter(tmp_path / "a.mp4", (64, 48))
     with pytest.raises(fb.SourceError, match="comes after the end of all clocks"):  # a damaged file may claim it
-        sink.put(np.zeros((48, 64, 4), np.uint8), 1e15)
+        sink.put(np.zeros((48, 64, 4), np.uint8), time=1e15)
         sink.close()
     assert list(tmp_path.iterdir()) == []
     film = write_film(tmp_path / "film.mkv")
     with pytest.raises(
         fb.SourceError, match=r"subtitles of '.*film.mkv' \((srt|subrip)\) cannot be .* \.mkv takes all"
     ):
-        fb.open_sink(tmp_path / "a.mp4", None, (64, 48), sound_of=film)
+        AvFile(tmp_path / "a.mp4", (64, 48), VideoSettings(25, sound=Sound(film)))
 
 
 def test_nvenc_is_never_replaced_by_another_encoder(context: fb.GlContext, tmp_path: Path) -> None:
     if fb.find_gpus():
         pytest.skip("there may be a GPU that encodes")
     with pytest.raises(fb.SourceError, match=r"written: hevc_nvenc needs NVENC, and it does not open .*'hevc' encodes"):
-        fb.open_sink(tmp_path / "a.mp4", context, (64, 48), codec="hevc_nvenc")
+        fb.VideoWriter(tmp_path / "a.mp4", (64, 48), codec="hevc_nvenc")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -226,7 +230,7 @@ def test_a_full_disk_is_said_and_leaves_the_file_that_was_there(
     path = tmp_path / name
     path.write_bytes(b"an earlier run")
     texture, random = fb.GlTexture(64, 48), np.random.default_rng(0)
-    sink = fb.open_sink(path, context, (64, 48))
+    sink = fb.VideoWriter(path, (64, 48))
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (3000, before[1]))
     try:
@@ -248,5 +252,5 @@ def test_the_source_of_the_sound_opens_no_network(context: fb.GlContext, tmp_pat
     playlist = tmp_path / "list.m3u8"
     playlist.write_text("#EXTM3U\n#EXTINF:1,\nhttp://127.0.0.1:9/a.ts\n#EXT-X-ENDLIST\n")
     with pytest.raises(fb.SourceError, match=r"a.mp4' cannot be written: video '.*list.m3u8' cannot be opened"):
-        fb.open_sink(tmp_path / "a.mp4", context, (64, 48), sound_of=playlist)
+        AvFile(tmp_path / "a.mp4", (64, 48), VideoSettings(25, sound=Sound(playlist)))
     assert list(tmp_path.iterdir()) == [playlist]

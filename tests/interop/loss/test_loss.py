@@ -25,6 +25,7 @@ from framebind.interop.gl.khronos import GL
 from support.environment import is_wanted
 from support.recording_driver import RecordingDriver
 from support.tiny_models import chain
+from support.video.textures import textures
 
 SHAPE = (1, 4, 5, 3)
 
@@ -279,5 +280,5 @@ class Vanishing:
 def test_a_reader_that_vanishes_ends_the_frames_with_an_error(context: fb.GlContext) -> None:
     reader = Vanishing()
     with pytest.raises(fb.SourceError, match="a reader gives no more frames: its reader ended with SystemExit"):
-        next(Source(reader).textures(context))
+        next(textures(Source(reader), context))
     assert reader.closed
