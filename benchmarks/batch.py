@@ -32,7 +32,7 @@ from framebind.interop.device import Dispatches
 from framebind.tools.measure.inputs import Inputs
 from framebind.tools.measure.measure import FRAME, Measurement, Samples, Schedule, Subject
 from framebind.tools.measure.peers import PEERS as ENGINES
-from framebind.video.apis import BY_NAME, Api
+from framebind.video.apis import BY_NAME
 from framebind.video.models import find_model
 
 PEERS = ENGINES | {name: partial(measure_torch, name) for name in TORCH_WAYS}
@@ -91,16 +91,16 @@ class Way:
     objects: str
     keep: Path | None
 
-    def options(self, path: Path, api: Api, batch: int) -> fb.GpuDelegateOptions:
+    def options(self, path: Path, api: fb.Backend, batch: int) -> fb.GpuDelegateOptions:
         """The options of a delegate; its cache has its own folder, so that several processes may fill theirs."""
         name = f"{api.short}-{path.stem}-{batch}-{self.dispatches}-{self.objects}"
         return fb.GpuDelegateOptions(
-            api.backend, is_precision_loss_allowed=self.precision == "f16",
+            api.name, is_precision_loss_allowed=self.precision == "f16",
             serialization_dir=None if self.keep is None else self.keep / name,
             model_token=None if self.keep is None else path.stem,
         )  # fmt: skip
 
-    def label(self, api: Api) -> str:
+    def label(self, api: fb.Backend) -> str:
         words = [api.short, self.precision, "" if self.dispatches == "auto" else self.dispatches]
         return " ".join([*filter(None, words), *(["N objects"] if self.objects == "many" else [])])
 
@@ -111,7 +111,7 @@ def shapes_of(path: Path, batch: int) -> dict[str, tuple[int, ...]]:
     return {str(d["name"]): (batch, *(int(n) for n in d["shape"][1:])) for d in details}
 
 
-def bind_all(interpreter: fb.Interpreter, delegate: fb.GpuDelegate, api: Api, batch: int, objects: str) -> None:
+def bind_all(interpreter: fb.Interpreter, delegate: fb.GpuDelegate, api: fb.Backend, batch: int, objects: str) -> None:
     """Bind every input and output, to one buffer each or to an object per frame."""
     random = np.random.default_rng(0)
     interpreter.set_allow_buffer_handle_output(True)
@@ -125,19 +125,19 @@ def bind_all(interpreter: fb.Interpreter, delegate: fb.GpuDelegate, api: Api, ba
 
     def given(shape: tuple[int, ...]) -> Any:
         if objects == "many" and len(shape) == 4 and shape[3] <= 4:
-            return api.texture(random.integers(0, 256, (FRAME[1], FRAME[0], 4), np.uint8))
-        return api.buffer(random.random(shape, np.float32))
+            return api.new_texture(random.integers(0, 256, (FRAME[1], FRAME[0], 4), np.uint8))
+        return api.new_buffer(random.random(shape, np.float32))
 
     inputs: list[dict[str, Any]] = interpreter.get_input_details()
     outputs: list[dict[str, Any]] = interpreter.get_output_details()
     for detail in inputs:
         bind(detail, given)
     for detail in outputs:
-        bind(detail, lambda shape: api.buffer(np.zeros(math.prod(shape), np.float32)))
+        bind(detail, lambda shape: api.new_buffer(np.zeros(math.prod(shape), np.float32)))
 
 
 @contextlib.contextmanager
-def compiled(path: Path, api: Api, batch: int, way: Way) -> Iterator[Callable[[Schedule], Row]]:
+def compiled(path: Path, api: fb.Backend, batch: int, way: Way) -> Iterator[Callable[[Schedule], Row]]:
     """A function that times a model on an API whose context is current. The model is compiled and was run once."""
     interpreter, delegate = fb.Interpreter(model_path=path), fb.GpuDelegate(way.options(path, api, batch))
     interpreter.modify_graph_with_delegate(delegate)
@@ -165,7 +165,7 @@ def compiled(path: Path, api: Api, batch: int, way: Way) -> Iterator[Callable[[S
         delegate.close()
 
 
-def measure(path: Path, api: Api, batch: int, schedule: Schedule, way: Way) -> Row | None:
+def measure(path: Path, api: fb.Backend, batch: int, schedule: Schedule, way: Way) -> Row | None:
     """Time a model on an API whose context is current; None if nothing is to be run."""
     with compiled(path, api, batch, way) as timed:
         return None if schedule.dry else timed(schedule)

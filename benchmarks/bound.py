@@ -23,7 +23,7 @@ import numpy as np
 from names import FLOAT, QUANTIZED
 
 import framebind as fb
-from framebind.video.apis import APIS, BY_NAME, CL, Api
+from framebind.video.apis import APIS, BY_NAME
 from framebind.video.models import find_model
 
 FRAME = (720, 1280)
@@ -34,7 +34,7 @@ WARM_UP = 5
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("models", nargs="*", default=FLOAT + QUANTIZED)
-    parser.add_argument("--backend", choices=[api.short for api in APIS], default=CL.short)
+    parser.add_argument("--backend", choices=[api.short for api in APIS], default="cl")
     parser.add_argument("--precision", choices=("f32", "f16"), default="f16")
     parser.add_argument("--runs", type=int, default=50)
     given = parser.parse_args()
@@ -46,7 +46,7 @@ def main() -> None:
             print(compared(path, api, given.precision, given.runs), flush=True)
 
 
-def compared(path: Path, api: Api, precision: str, runs: int) -> str:
+def compared(path: Path, api: fb.Backend, precision: str, runs: int) -> str:
     """A line of the table, or the reason why there is none."""
     try:
         pairs = [bound(path, api, precision, textured=textured) for textured in (False, True)]
@@ -62,17 +62,17 @@ def compared(path: Path, api: Api, precision: str, runs: int) -> str:
     return f"{path.stem:52} {dispatches:>12} {network:9.4f} {frame:9.4f} {more:+7.1f}%"
 
 
-def bound(path: Path, api: Api, precision: str, *, textured: bool) -> tuple[fb.GpuDelegate, fb.Interpreter]:
+def bound(path: Path, api: fb.Backend, precision: str, *, textured: bool) -> tuple[fb.GpuDelegate, fb.Interpreter]:
     """A delegate that has run once with everything bound, and its interpreter.
 
     ``textured``: pictures are read from a texture, else from a buffer.
     """
 
     def buffer(detail: dict[str, Any]) -> Any:
-        return api.buffer(np.zeros(math.prod(detail["shape"]), np.float32))
+        return api.new_buffer(np.zeros(math.prod(detail["shape"]), np.float32))
 
     interpreter = fb.Interpreter(model_path=path)
-    delegate = fb.GpuDelegate(fb.GpuDelegateOptions(backend=api.backend, is_precision_loss_allowed=precision == "f16"))
+    delegate = fb.GpuDelegate(fb.GpuDelegateOptions(backend=api.name, is_precision_loss_allowed=precision == "f16"))
     interpreter.modify_graph_with_delegate(delegate)
     interpreter.allocate_tensors()
     interpreter.set_allow_buffer_handle_output(True)
@@ -82,7 +82,7 @@ def bound(path: Path, api: Api, precision: str, *, textured: bool) -> tuple[fb.G
     for detail in inputs:
         shape = detail["shape"]
         picture = len(shape) == 4 and shape[0] == 1 and shape[3] <= 4
-        memory = api.texture(pixels) if textured and picture else buffer(detail)
+        memory = api.new_texture(pixels) if textured and picture else buffer(detail)
         delegate.bind_buffer_to_tensor(memory, detail["index"])
     for detail in outputs:
         delegate.bind_buffer_to_tensor(buffer(detail), detail["index"])

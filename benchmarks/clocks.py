@@ -24,7 +24,7 @@ import numpy as np
 import typer
 
 import framebind as fb
-from framebind.video.apis import BY_NAME, Api
+from framebind.video.apis import BY_NAME
 from framebind.video.models import find_model
 from framebind.video.network import shapes
 
@@ -59,18 +59,18 @@ class Clock:
             self._process.kill()
 
 
-def bound_model(path: Path, api: Api) -> tuple[fb.Interpreter, fb.GpuDelegate]:
+def bound_model(path: Path, api: fb.Backend) -> tuple[fb.Interpreter, fb.GpuDelegate]:
     """The model on the current context, with a buffer bound to each input and output."""
     interpreter = fb.Interpreter(model_path=path)
-    delegate = fb.GpuDelegate(fb.GpuDelegateOptions(backend=api.backend, is_precision_loss_allowed=True))
+    delegate = fb.GpuDelegate(fb.GpuDelegateOptions(backend=api.name, is_precision_loss_allowed=True))
     interpreter.modify_graph_with_delegate(delegate)
     interpreter.allocate_tensors()
     interpreter.set_allow_buffer_handle_output(True)
     random = np.random.default_rng(0)
     for tensor, shape in shapes(interpreter.get_input_details()).items():
-        delegate.bind_buffer_to_tensor(api.buffer(random.random(math.prod(shape), np.float32)), tensor)
+        delegate.bind_buffer_to_tensor(api.new_buffer(random.random(math.prod(shape), np.float32)), tensor)
     for tensor, shape in shapes(interpreter.get_output_details()).items():
-        delegate.bind_buffer_to_tensor(api.buffer(np.zeros(math.prod(shape), np.float32)), tensor)
+        delegate.bind_buffer_to_tensor(api.new_buffer(np.zeros(math.prod(shape), np.float32)), tensor)
     delegate.record()
     return interpreter, delegate
 

@@ -34,7 +34,7 @@ import typer
 from ai_edge_litert.interpreter import Interpreter as LiteRt
 
 import framebind as fb
-from framebind.video.apis import BY_NAME, Api
+from framebind.video.apis import BY_NAME
 from framebind.video.models import find_model
 
 INPUTS = 5
@@ -93,13 +93,13 @@ class Findings:
 class Log:
     """A buffer with a part for the output of each of the last frames, so that many are read at once."""
 
-    def __init__(self, api: Api, size: int) -> None:
+    def __init__(self, api: fb.Backend, size: int) -> None:
         stride = -(-4 * size // ALIGNMENT) * ALIGNMENT
         self.size, self.rows = size, max(1, min(PARTS, MAX_BYTES // stride))
         if self.rows % INPUTS == 0:
             self.rows -= 1
         self.content = np.zeros((self.rows, stride // 4), np.float32)
-        self.buffer = api.buffer(self.content)
+        self.buffer = api.new_buffer(self.content)
         self.parts = [self._part(row * stride) for row in range(self.rows)]
 
     def _part(self, offset: int) -> fb.GlBuffer | fb.ClBuffer | fb.CudaArray:
@@ -121,10 +121,10 @@ class Log:
 class Lane:
     """One thread's model on a context that is current: inputs, outputs, and the bits that each input gives."""
 
-    def __init__(self, path: Path, api: Api, *, rate: bool) -> None:
+    def __init__(self, path: Path, api: fb.Backend, *, rate: bool) -> None:
         self.rate = rate
         self.interpreter = fb.Interpreter(model_path=path)
-        self.delegate = fb.GpuDelegate(fb.GpuDelegateOptions(backend=api.backend, is_precision_loss_allowed=rate))
+        self.delegate = fb.GpuDelegate(fb.GpuDelegateOptions(backend=api.name, is_precision_loss_allowed=rate))
         self.interpreter.modify_graph_with_delegate(self.delegate)
         self.interpreter.set_allow_buffer_handle_output(True)
         self.interpreter.allocate_tensors()
@@ -133,12 +133,12 @@ class Lane:
         outputs = sorted(details, key=lambda output: int(np.prod(output["shape"])))
         random = np.random.default_rng(0)
         values = [random.random(tuple(detail["shape"]), np.float32) for _ in range(INPUTS)]
-        self.input, self.inputs = int(detail["index"]), [api.buffer(value) for value in values]
+        self.input, self.inputs = int(detail["index"]), [api.new_buffer(value) for value in values]
         self.output, self.log = int(outputs[0]["index"]), Log(api, int(np.prod(outputs[0]["shape"])))
-        self.others = [api.buffer(np.zeros(tuple(output["shape"]), np.float32)) for output in outputs[1:]]
+        self.others = [api.new_buffer(np.zeros(tuple(output["shape"]), np.float32)) for output in outputs[1:]]
         for output, buffer in zip(outputs[1:], self.others, strict=True):
             self.delegate.bind_buffer_to_tensor(buffer, output["index"])
-        self.too_small = api.buffer(np.zeros(4, np.float32))
+        self.too_small = api.new_buffer(np.zeros(4, np.float32))
         self.checked = 0
         """Frames that were compared, or whose part was written again before."""
         self.expected = np.stack([self._first(number) for number in range(INPUTS)])
@@ -204,9 +204,9 @@ class Lane:
 class Resized:
     """The second model, whose input takes another size each time."""
 
-    def __init__(self, path: Path, api: Api) -> None:
+    def __init__(self, path: Path, api: fb.Backend) -> None:
         self.interpreter = fb.Interpreter(model_path=path)
-        options = fb.GpuDelegateOptions(backend=api.backend, is_precision_loss_allowed=False)
+        options = fb.GpuDelegateOptions(backend=api.name, is_precision_loss_allowed=False)
         self.interpreter.modify_graph_with_delegate(fb.GpuDelegate(options))
         self.reference = LiteRt(model_path=str(path))
 
@@ -235,7 +235,7 @@ class Thread:
     frames: int
     rate: bool
 
-    def run(self, api: Api, shared: fb.ClContext | None, start: threading.Barrier, findings: Findings) -> None:
+    def run(self, api: fb.Backend, shared: fb.ClContext | None, start: threading.Barrier, findings: Findings) -> None:
         """Run the frames in a separate context, or on a queue of the shared one. Errors are noted, not raised."""
         try:
             with fb.ClContext(context=shared.context) if shared else api.new_context():
@@ -306,9 +306,9 @@ def main(
 ) -> None:
     """Run bound frames, and look for wrong ones and for growth."""
     api, findings = BY_NAME[backend], Findings()
-    if contexts == "one" and api.backend == "opengl":
+    if contexts == "one" and api.name == "opengl":
         raise typer.BadParameter("an OpenGL context is current on one thread only: take --contexts each")
-    shared = fb.ClContext() if contexts == "one" and api.backend == "opencl" else None
+    shared = fb.ClContext() if contexts == "one" and api.name == "opencl" else None
     start = threading.Barrier(threads + 1)
     running: list[threading.Thread] = []
     opened = time.perf_counter()

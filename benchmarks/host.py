@@ -130,7 +130,7 @@ def times_of(path: Path, backend: str, precision: str, runs: int) -> Row:
 def bound(path: Path, backend: str, precision: str) -> tuple[Any, fb.GpuDelegate, Iterator[Any], Callable[..., None]]:
     """A model with everything bound, a ring of pictures for its first input, and the function that binds one."""
     interpreter: Any = fb.Interpreter(model_path=path)
-    name: Any = "null" if backend == "null" else BY_NAME[backend].backend
+    name: Any = "null" if backend == "null" else BY_NAME[backend].name
     delegate = fb.GpuDelegate(fb.GpuDelegateOptions(backend=name, is_precision_loss_allowed=precision == "f16"))
     interpreter.modify_graph_with_delegate(delegate)
     interpreter.allocate_tensors()
@@ -140,12 +140,12 @@ def bound(path: Path, backend: str, precision: str) -> tuple[Any, fb.GpuDelegate
     def picture() -> Any:
         if backend == "null":
             return device.texture(FRAME[1], FRAME[0], "rgba8", "a picture")
-        return BY_NAME[backend].texture(np.zeros((*FRAME, 4), np.uint8))
+        return BY_NAME[backend].new_texture(np.zeros((*FRAME, 4), np.uint8))
 
     def buffer(shape: Any) -> Any:
         if backend == "null":
             return device.buffer(4 * math.prod(shape), "a buffer")
-        return BY_NAME[backend].buffer(np.zeros(math.prod(shape), np.float32))
+        return BY_NAME[backend].new_buffer(np.zeros(math.prod(shape), np.float32))
 
     ring, (first, *others) = itertools.cycle([picture() for _ in range(RING)]), interpreter.get_input_details()
     for detail in (*others, *interpreter.get_output_details()):

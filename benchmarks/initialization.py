@@ -26,7 +26,7 @@ from names import FLOAT, QUANTIZED
 from samples import Series, measured, write
 
 import framebind as fb
-from framebind.video.apis import BY_NAME, GL, Backend
+from framebind.video.apis import BY_NAME, GL
 from framebind.video.models import find_model
 
 NO_CACHES = {
@@ -38,7 +38,7 @@ app = typer.Typer()
 
 
 @app.command()
-def start(path: Path, backend: Backend, precision: str, folder: str) -> None:
+def start(path: Path, backend: str, precision: str, folder: str) -> None:
     """Print the milliseconds of one start as JSON. ``folder`` is the cache's; "" keeps nothing."""
     with BY_NAME[backend].open_context() as context:
         context.finish()
@@ -80,7 +80,7 @@ def _start(path: Path, backend: str, precision: str, folder: str) -> dict[str, A
 @app.command()
 def main(
     models: Annotated[list[str] | None, typer.Argument(help="Names, or .tflite files.")] = None,
-    backend: Backend = GL.backend,
+    backend: str = GL.name,
     precision: Literal["f32", "f16"] = "f32",
     runs: Annotated[int, typer.Option(min=1, help="Starts of each kind, of which the median is shown.")] = 1,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write the rows to this file, too.")] = None,

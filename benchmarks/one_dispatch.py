@@ -34,7 +34,7 @@ from framebind.delegate.run.program import Program
 from framebind.interop.cuda.compute import graph
 from framebind.interop.device import CommandList, Device, Resource
 from framebind.interop.discovery.devices import open_device
-from framebind.video.apis import BY_NAME, CL, Backend
+from framebind.video.apis import BY_NAME
 from framebind.video.models import find_model
 
 Way = Literal["auto", "separate", "parts", "one", "full"]
@@ -72,7 +72,7 @@ class BoundModel:
         return program
 
 
-def bind(path: Path, storage: str, device: Device, backend: Backend) -> BoundModel:
+def bind(path: Path, storage: str, device: Device, backend: str) -> BoundModel:
     """Make the model on the device, whose context is current. Inputs other than the picture are buffers of noise."""
     interpreter = fb.Interpreter(model_path=path)
     delegate = fb.GpuDelegate(fb.GpuDelegateOptions(backend=backend, is_precision_loss_allowed=storage == "f16"))
@@ -186,7 +186,7 @@ def differing_runs(device: Device, model: BoundModel, lists: list[CommandList], 
 
 
 def measure(
-    device: Device, backend: Backend, path: Path, storage: str, way: Way, runs: int, compared: int
+    device: Device, backend: str, path: Path, storage: str, way: Way, runs: int, compared: int
 ) -> list[list[str]]:
     """Rows of COLUMNS: the recorded steps as separate dispatches and the other way; then frames of the interpreter."""
     device.dispatches = "separate"
@@ -218,7 +218,7 @@ def measure(
 
 def main(
     models: Annotated[list[str] | None, typer.Argument(help="Names, or .tflite files.")] = None,
-    backend: Annotated[Backend, typer.Option(help="The API.")] = CL.backend,
+    backend: Annotated[str, typer.Option(help="The API.")] = "opencl",
     device_name: Annotated[str, typer.Option(help="Of OpenCL: a part of the device's name.")] = "",
     storage: Annotated[str, typer.Option(help="f16 or f32.")] = "f16",
     runs: Annotated[int, typer.Option(help="Frames that are timed.")] = 200,

@@ -7,7 +7,7 @@ import importlib
 import importlib.util
 import pkgutil
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
@@ -143,6 +143,15 @@ class Backend:
 
     def __repr__(self) -> str:
         return f"<Backend: {self.title}, '{self.short}' or '{self.name}'>"
+
+    def open_context(self, device: str = "") -> AbstractContextManager[Any]:
+        """Give the context that is current on the thread, which stays open, or else a new one, which is closed.
+
+        If a device is named, the context is a new one in any case.
+        """
+        if self.is_current() and not device:
+            return nullcontext(self.context().current())
+        return self.new_context(device)
 
     @property
     def titles(self) -> dict[str, str]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import framebind as fb
 
-from .apis import BY_NAME, GL, Api, api_of
+from .apis import BY_NAME, GL, api_of
 
 
 @dataclass(frozen=True)
@@ -17,7 +17,7 @@ class ModelOptions:
     backend: str = GL.short
     """An API's name as command lines or GpuDelegateOptions spell it, or "auto"."""
     device: str = ""
-    """The device as ``Api.new_context`` takes it; "" is the first one that works."""
+    """The device as ``Backend.new_context`` takes it; "" is the first one that works."""
     delegate: fb.GpuDelegateOptions = field(default_factory=fb.GpuDelegateOptions)
     """Its ``backend`` and its cache are set by ``options``."""
     cache: Path | None = None
@@ -31,12 +31,12 @@ class ModelOptions:
         token = fb.fingerprint(model) if self.cache is not None and self.token is None else self.token
         return replace(
             self.delegate,
-            backend="auto" if named is None else named.backend,
+            backend="auto" if named is None else named.name,
             serialization_dir=self.cache,
             model_token=token,
         )
 
     @property
-    def api(self) -> Api:
+    def api(self) -> fb.Backend:
         """The chosen API: see ``api_of``."""
         return api_of(self.backend)

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 import framebind as fb
 
-from .apis import GL, Api
+from .apis import GL
 from .copies import DETECTIONS, FROM_ARRAY
 
 COPYING = "copying mode"
@@ -26,8 +26,8 @@ MODES: dict[Mode, str] = {"gpu": "without copies", "copying": "copying mode", "c
 """Modes of a network and their names."""
 THREADS = os.cpu_count() or 1
 """Threads of LiteRT's CPU interpreter."""
-_APIS = {"opengl": "OpenGL", "opengl es": "OpenGL ES", "opencl": "OpenCL", "cuda": "CUDA", "null": "null"}
-"""Names of the APIs of ``fb.Statistics.api``."""
+_TITLES = {name: title for backend in fb.list_backends() for name, title in backend.titles.items()}
+"""Titles of the APIs of ``fb.Statistics.api``."""
 
 Values = float | tuple[float, ...]
 Crop = tuple[float, float, float, float]
@@ -55,7 +55,7 @@ class Network:
     """
 
     def __init__(
-        self, path: Path, options: fb.GpuDelegateOptions, timer: fb.GlTimer | None = None, *, api: Api = GL
+        self, path: Path, options: fb.GpuDelegateOptions, timer: fb.GlTimer | None = None, *, api: fb.Backend = GL
     ) -> None:
         self.path, self.api = path, api
         self.mode: Mode = "gpu"
@@ -75,7 +75,8 @@ class Network:
         if self.mode == "cpu" or all(operator.runs_on == "cpu" for operator in self._interpreter.delegated_ops()):
             return cpu
         figures = self._delegate.statistics()
-        where = f"by {_APIS[figures.api]} on the CPU" if figures.software else f"on the GPU ({_APIS[figures.api]})"
+        api = _TITLES.get(figures.api, figures.api)
+        where = f"by {api} on the CPU" if figures.software else f"on the GPU ({api})"
         return f"{where} with copies" if self.mode == "copying" else where
 
     @property
@@ -143,7 +144,7 @@ class Network:
             for tensor, shape in self.outputs.items():
                 if tensor not in self._on_cpu:
                     with fb.transfer_guard("allow"):  # a stream that comes back makes its buffers between two frames
-                        buffers[tensor] = self.api.buffer(np.zeros(max(math.prod(shape), 1), np.float32))
+                        buffers[tensor] = self.api.new_buffer(np.zeros(max(math.prod(shape), 1), np.float32))
             self._outputs = Outputs(self.outputs, buffers, self.output)
         for tensor, buffer in self._outputs.buffers.items():
             self.bind(tensor, buffer)

@@ -34,7 +34,7 @@ from framebind.delegate.transform.quantized_steps import sum_integers
 from framebind.delegate.transform.separable import fuse_expanded, fuse_separable
 from framebind.interop.device import Device
 from framebind.interop.discovery.devices import open_device
-from framebind.video.apis import BY_NAME, Backend
+from framebind.video.apis import BY_NAME
 from framebind.video.models import find_model
 
 compiler: Any = import_module("framebind.delegate.compiler")
@@ -62,7 +62,7 @@ def passes_without(dropped: tuple[Rewrite, ...]) -> Iterator[None]:
         compiler.transform = whole
 
 
-def measure(device: Device, backend: Backend, path: Path, runs: int) -> tuple[int, dict[str, list[float]]]:
+def measure(device: Device, backend: str, path: Path, runs: int) -> tuple[int, dict[str, list[float]]]:
     """The number of a model's steps as it is compiled now, and microseconds by figure or kernel."""
     model = bind(path, "f16", device, backend)
     model.frame()

@@ -116,7 +116,7 @@ _EGL = Loader(
 BACKEND = Backend(
     name="opengl", short="gl", title=_TITLE, rank=10, dialect=GLSL, open=_open, context=lambda: GlContext,
     is_current=GlContext.is_current, is_present=lambda: True, new_context=_new_context,
-    new_buffer=lambda values: GlBuffer(values.nbytes, values), new_texture=GlTexture.from_array, owns=is_gl_object,
+    new_buffer=GlBuffer.from_array, new_texture=GlTexture.from_array, owns=is_gl_object,
     objects="GL objects", needs_context=True, gl_objects="own", decodes=False, loaders=(_EGL,),
     find_devices=_find_devices, find_gpus=_find_gpus, device_help="OpenGL's EGL number",
     variants=(Variant("opengl es", "gles", _ES_TITLE, _new_es_context),),

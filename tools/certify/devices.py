@@ -6,14 +6,12 @@ import platform
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from importlib import metadata
-from typing import Any, Literal
+from typing import Any
 
 import framebind as fb
+from framebind.interop.backends import FoundDevice, Variant
 
-Backend = Literal["opengl", "opencl", "cuda"]
 PACKAGES = ("framebind", "ai-edge-litert", "numpy", "pyopencl", "PyOpenGL", "tflite")
-APIS = {"OpenGL": "gl", "OpenGL ES": "gles", "CUDA": "cuda"}
-"""Names of devices by the API of a FoundDevice. OpenCL devices are named after themselves."""
 
 
 @dataclass(frozen=True)
@@ -26,30 +24,40 @@ class Device:
     software: bool
 
 
-def backend_of(name: str) -> Backend:
-    """The backend of GpuDelegateOptions for a device's name."""
-    return "cuda" if name == "cuda" else "opencl" if name.partition(":")[0] == "cl" else "opengl"
+def backend_of(name: str) -> str:
+    """The backend of GpuDelegateOptions for a device's name. Raises DeviceError if there is none."""
+    return _edition(name)[0].name
 
 
 def open_context(name: str) -> AbstractContextManager[Any]:
     """A context on the device, current on this thread until it is closed. Raises DeviceError if there is none."""
-    if name in ("gl", "gles"):
-        return fb.GlContext.headless(es=name == "gles")
-    if name == "cuda":
-        return fb.CudaContext()
-    api, _, text = name.partition(":")
-    if api != "cl":
-        raise fb.DeviceError(
-            f"there is no device '{name}': take gl, gles, cuda, cl, or cl:NAME with a part of its name"
-        )
-    return fb.ClContext(text or None)
+    return _edition(name)[1].new_context(name.partition(":")[2])
+
+
+def _edition(name: str) -> tuple[fb.Backend, fb.Backend | Variant]:
+    """The API of a device's name, and itself or the variant that the name means."""
+    editions = {each.short: (api, each) for api in fb.list_backends() for each in (api, *api.variants)}
+    short, _, device = name.partition(":")
+    if short not in editions or (device and not editions[short][0].named_devices):
+        named = [f"{api.short}:NAME with a part of its name" for api in fb.list_backends() if api.named_devices]
+        raise fb.DeviceError(f"there is no device '{name}': take {', '.join(editions)}, or {', '.join(named)}")
+    return editions[short]
 
 
 def usable_devices() -> list[str]:
     """Names of this machine's devices on which models run: its GPUs, or without a GPU the drivers that use the CPU."""
     found = [device for device in fb.CompatibilityList().devices if not device.unusable]
     gpus = [device for device in found if not device.software]
-    return list(dict.fromkeys(APIS.get(device.api) or f"cl:{device.name}" for device in gpus or found))
+    return list(dict.fromkeys(_name_of(device) for device in gpus or found))
+
+
+def _name_of(device: FoundDevice) -> str:
+    """The name of a device for ``open_context``."""
+    for api in fb.list_backends():
+        for each in (api, *api.variants):
+            if each.title == device.api:
+                return f"{each.short}:{device.name}" if api.named_devices else each.short
+    raise ValueError(f"no API has the title '{device.api}'")
 
 
 def versions() -> dict[str, str]:

@@ -24,14 +24,14 @@ from ...delegate.compiler import StorageRule
 from ...delegate.lower.precision import choose_storage
 from ...interop.discovery.devices import open_device
 from .checks import Array, Inputs, Subject, check_of
-from .devices import Backend, Device, backend_of, open_context
+from .devices import Device, backend_of, open_context
 from .outcomes import Outcome
 
 
 def run_on_device(
     model: bytes,
     inputs: Sequence[Inputs],
-    backend: Backend,
+    backend: str,
     *,
     half: bool = False,
     storage_rule: StorageRule = choose_storage,
@@ -56,7 +56,7 @@ def run_on_device(
         delegate.close()
 
 
-def outcome_of(subject: Subject, backend: Backend) -> Outcome:
+def outcome_of(subject: Subject, backend: str) -> Outcome:
     """The outcome of a check in the context that is current."""
     started = time.perf_counter()
     try:

@@ -21,9 +21,9 @@ import typer
 
 import framebind as fb
 
-from ...video.apis import APIS, BY_NAME, GL, api_of
+from ...video.apis import BY_NAME, GL, api_of
 from ...video.models import find_model
-from ..common.flags import AUTO, PRECISIONS, DelegateFlags, with_flags
+from ..common.flags import AUTO, PRECISIONS, SHORT_NAMES, DelegateFlags, with_flags
 from ..common.output import AsJson, print_figures, print_json, print_line, write_bytes, write_file
 from ..measure.inputs import InputFlags, Inputs
 from ..measure.measure import Measurement, Schedule, TensorState, measure_on_gpu
@@ -33,7 +33,6 @@ from ..plots.files import chart_option, save
 
 CPU = "cpu"
 BACKENDS = (*BY_NAME, AUTO, CPU)
-SHORT_NAMES = ", ".join(api.short for api in APIS)
 CPUS = os.cpu_count() or 1
 LONGEST = 10
 """Number of dispatches in the table of a profile: those that take longest."""
@@ -272,7 +271,7 @@ def _on_gpu(
     with api.open_context(flags.device):
         return [
             measure_on_gpu(
-                path, api, flags.options_for(path, api.backend, precision), schedule, inputs,
+                path, api, flags.options_for(path, api.name, precision), schedule, inputs,
                 bound=plan.bound, profiled=profiled,
             )
             for precision in plan.precisions

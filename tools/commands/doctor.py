@@ -6,7 +6,7 @@ import dataclasses
 import os
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from importlib import import_module, metadata
 from pathlib import Path
 from typing import Annotated, Literal
@@ -15,7 +15,7 @@ import typer
 
 import framebind as fb
 
-from ...video.apis import APIS, CUDA, GL
+from ...video.apis import GL
 from ...video.models import BUNDLED, SHARED, cache_folder
 from ..common.output import AsJson, add_row, make_table, print_json, print_line, print_table
 
@@ -33,11 +33,8 @@ EXTRAS = {
     "plot": "benchmark --plot, diff --plot and inspect --graph",
 }
 """Extras of pyproject.toml, and the features that need them."""
-LOADERS = {api.loader: api.packages for api in APIS} | {
-    "Vulkan": "only for GPUs that share no memory otherwise: Debian, Ubuntu: apt-get install libvulkan1, and "
-    "mesa-vulkan-drivers or the vendor's driver. Fedora: dnf install vulkan-loader mesa-vulkan-drivers",
-}
-"""Names of loaders, and the packages with each and with a driver that runs on any machine."""
+LOADERS = {loader.name: loader for backend in fb.list_backends() for loader in backend.loaders}
+"""Loaders by name: each has the packages with it and with a driver that runs on any machine."""
 VENDORS = {
     "0x10de": (
         "NVIDIA",
@@ -87,7 +84,7 @@ def doctor(every: All = False, as_json: AsJson = False) -> None:
     machine = fb.CompatibilityList()
     usable = any(not device.unusable for device in machine.devices)
     findings = [
-        *_packages(), *_graphics_cards(), *_drivers(), *_devices(machine), *_sharing(machine), _display(),
+        *_packages(), *_graphics_cards(), *_apis(machine), *_sharing(machine), _display(),
         *_cameras(fb.list_cameras()), *_extras(), _models(),
     ]  # fmt: skip
     if usable:
@@ -222,25 +219,30 @@ def _graphics_cards() -> Iterator[Finding]:
         yield Finding("GPU", "missing", f"{', '.join(_vendors())}, without a device file", advice)
 
 
-def _drivers() -> Iterator[Finding]:
-    for api in fb.installed_apis():
+def _apis(machine: fb.CompatibilityList) -> Iterator[Finding]:
+    """The lines of the loaders, then of the devices, except devices that are missing for a reason that a loader has."""
+    installed = fb.installed_apis()
+    said = {api.problem for api in installed}
+    for api in installed:
+        loader = LOADERS[api.api]
         works = [driver.library for driver in api.drivers if not driver.problem]
         found = api.problem or f"devices: {api.devices}"
         found += f"; drivers: {', '.join(works)}" if works else ""
         # A driver may work although its loader does not list it: Mesa without a GPU, for EGL.
-        yield Finding(api.api, "missing" if api.problem else "ok", found, LOADERS[api.api] if api.problem else "")
+        yield Finding(api.api, "missing" if api.problem else "ok", found, loader.packages if api.problem else "")
         for driver in api.drivers:
-            if driver.problem and driver.problem != api.problem:  # the line of CUDA's missing driver is the one above
+            if driver.problem and driver.problem != api.problem:  # that line is the one above
                 advice = f"install the package that has {driver.library or 'the driver'} again, or delete the file"
-                state, advice = ("missing", CUDA.packages) if api.api == CUDA.loader else ("warning", advice)
+                state, advice = ("warning", advice) if loader.has_files else ("missing", loader.packages)
                 yield Finding(api.api, state, f"{driver.file}: {driver.problem}", advice)
+    yield from _devices(machine, said)
 
 
-def _devices(machine: fb.CompatibilityList) -> Iterator[Finding]:
+def _devices(machine: fb.CompatibilityList, said: Collection[str]) -> Iterator[Finding]:
     """A line for each device. One is usable if it built a kernel (OpenCL), or made a new enough context (OpenGL)."""
     for device in machine.devices:
-        if device.api == CUDA.loader and device.name == "none":
-            continue  # the line of the driver says it
+        if device.name == "none" and device.unusable in said:
+            continue
         if device.unusable:
             found = device.unusable if device.name == "none" else f"{device.name}: {device.unusable}"
             yield Finding(device.api, "missing", found, _driver_advice())
@@ -259,7 +261,7 @@ def _sharing(machine: fb.CompatibilityList) -> Iterator[Finding]:
         else:
             reasons = "; ".join(f"{name}: {reason}" for name, reason in report.refused.items())
             advice = (
-                f"for GL objects use the backend '{GL.backend}', or fb.ClContext(device) of the GPU that OpenGL runs on"
+                f"for GL objects use the backend '{GL.name}', or fb.ClContext(device) of the GPU that OpenGL runs on"
             )
             yield Finding("sharing", "warning", f"{pair}, share nothing ({reasons})", advice)
 

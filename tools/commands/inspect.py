@@ -15,11 +15,11 @@ from rich.table import Table
 
 import framebind as fb
 
-from ...video.apis import BY_NAME, AnyBackend
+from ...video.apis import BY_NAME
 from ...video.models import find_model
 from ..common.advice import Facts, advise, facts_of, listed
 from ..common.console import counted
-from ..common.flags import AUTO, DelegateFlags, with_flags
+from ..common.flags import AUTO, SHORT_NAMES, DelegateFlags, with_flags
 from ..common.output import AsJson, add_row, make_table, print_json, print_line, print_table
 from ..plots.files import chart_option, save
 
@@ -28,11 +28,11 @@ Precision = Annotated[
     Literal["f32", "f16", "false", "true"], typer.Option(help="Storage of weights and of some intermediate tensors.")
 ]
 GraphFile = Annotated[Path | None, chart_option("Draw the operators, the device of each, and fused groups")]
-BACKENDS: dict[str, AnyBackend] = {"null": "null", AUTO: AUTO, **{name: api.backend for name, api in BY_NAME.items()}}
+BACKENDS: dict[str, str] = {"null": "null", AUTO: AUTO, **{name: api.name for name, api in BY_NAME.items()}}
 Backend = Annotated[
     str,
     typer.Option(
-        help="gl, cl, cuda or auto: the API whose commands are recorded. null needs no GPU: it compiles nothing and "
+        help=f"{SHORT_NAMES} or auto: the API whose commands are recorded. null needs no GPU: it compiles nothing and "
         "stands for any."
     ),
 ]

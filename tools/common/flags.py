@@ -15,12 +15,13 @@ import typer
 
 import framebind as fb
 
-from ...video.apis import BY_NAME, GL, AnyBackend, Api, api_of
+from ...video.apis import APIS, BY_NAME, GL, api_of
 from ...video.model_options import ModelOptions
 
 Option = functools.partial(typer.Option, rich_help_panel="Delegate")
 AUTO = "auto"
 BACKEND_NAMES = (*BY_NAME, AUTO)
+SHORT_NAMES = ", ".join(api.short for api in APIS)
 PRECISIONS = {"f32": "f32", "f16": "f16", "false": "f32", "true": "f16"}
 """Precisions by framebind's names, and by the values of TensorFlow Lite's gpu_precision_loss_allowed."""
 PREFERENCES = {preference.name.lower().replace("_", "-"): preference for preference in fb.InferencePreference} | {
@@ -70,7 +71,7 @@ class DelegateFlags:
 
     device: Annotated[
         str,
-        Option(help="The device: a part of an OpenCL device's name or its number; CUDA's number; OpenGL's EGL number."),
+        Option(help=f"The device: {'; '.join(api.device_help for api in reversed(APIS))}."),
     ] = ""
     max_partitions: Annotated[
         int | None,
@@ -114,7 +115,7 @@ class DelegateFlags:
         ),
     ] = None
 
-    def options_for(self, model: Path, backend: AnyBackend, precision: str) -> fb.GpuDelegateOptions:
+    def options_for(self, model: Path, backend: str, precision: str) -> fb.GpuDelegateOptions:
         """The delegate's options for a model file on one backend ("auto" and "null" as well), with one precision."""
         return replace(self.model_options_for(precision).options(model), backend=backend)
 
@@ -136,7 +137,7 @@ class DelegateFlags:
 class GpuFlags(DelegateFlags):
     """The options of programs that run models on one API, with one precision."""
 
-    backend: Annotated[str, Option(callback=checked_backend, help="gl, cl, cuda or auto.")] = GL.short
+    backend: Annotated[str, Option(callback=checked_backend, help=f"{SHORT_NAMES} or auto.")] = GL.short
     precision: Annotated[
         Literal["f32", "f16", "false", "true"],
         Option(
@@ -154,7 +155,7 @@ class GpuFlags(DelegateFlags):
         return self.model_options().options(model)
 
     @property
-    def api(self) -> Api:
+    def api(self) -> fb.Backend:
         """The chosen API: see ``api_of``."""
         return api_of(self.backend)
 

@@ -15,7 +15,6 @@ import numpy.typing as npt
 
 import framebind as fb
 
-from ...video.apis import Api
 from ...video.network import shapes
 from .inputs import Inputs
 
@@ -218,7 +217,7 @@ def time_streams(subject: Subject, frames: int) -> list[float]:
 
 def measure_on_gpu(
     path: Path,
-    api: Api,
+    api: fb.Backend,
     options: fb.GpuDelegateOptions,
     schedule: Schedule,
     inputs: Inputs,
@@ -255,7 +254,7 @@ def measure_on_gpu(
         delegate.close()
 
 
-def _bound(interpreter: fb.Interpreter, delegate: fb.GpuDelegate, api: Api, inputs: Inputs) -> Subject:
+def _bound(interpreter: fb.Interpreter, delegate: fb.GpuDelegate, api: fb.Backend, inputs: Inputs) -> Subject:
     """A subject whose tensors are all bound.
 
     A frame binds the next texture of a ring to the first input that is a picture (1 to 4 channels) and comes from no
@@ -271,11 +270,11 @@ def _bound(interpreter: fb.Interpreter, delegate: fb.GpuDelegate, api: Api, inpu
             picture = tensor
         else:
             values = inputs.values(detail, random).astype(np.float32)
-            delegate.bind_buffer_to_tensor(api.buffer(values), tensor)
+            delegate.bind_buffer_to_tensor(api.new_buffer(values), tensor)
     for tensor, shape in shapes(interpreter.get_output_details()).items():
-        delegate.bind_buffer_to_tensor(api.buffer(np.zeros(math.prod(shape), np.float32)), tensor)
+        delegate.bind_buffer_to_tensor(api.new_buffer(np.zeros(math.prod(shape), np.float32)), tensor)
     pixels = [random.integers(0, 256, (FRAME[1], FRAME[0], 4), np.uint8) for _ in range(3)]
-    ring = itertools.cycle([api.texture(p) for p in pixels])
+    ring = itertools.cycle([api.new_texture(p) for p in pixels])
 
     if picture >= 0:  # now, so that the commands are recorded once
         delegate.bind_buffer_to_tensor(next(ring), picture)

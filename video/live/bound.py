@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 import framebind as fb
 
-from ..apis import CUDA, Api, new_cuda_context
+from ..apis import DECODING
 from ..copies import WEB_PICTURE
 from ..models import find_model
 from ..network import Network, Outputs, Sampling
@@ -29,7 +29,7 @@ _TINT = 0.5
 @contextlib.contextmanager
 def open_bound(work: Work) -> Iterator[BindingViewer]:
     """A viewer with a CUDA context of its own, on which models wait for their own pictures, not for other streams'."""
-    with new_cuda_context(work.options.device, independent=True) as context:
+    with DECODING.new_context(work.options.device, independent=True) as context:
         viewer = BindingViewer(context, work)
         with contextlib.closing(viewer.model):
             yield viewer
@@ -38,14 +38,14 @@ def open_bound(work: Work) -> Iterator[BindingViewer]:
 class BindingViewer:
     """The context and the model, which all streams share. Implements Viewer. ``api`` is the context's."""
 
-    def __init__(self, context: Any, work: Work, *, api: Api = CUDA) -> None:
+    def __init__(self, context: Any, work: Work, *, api: fb.Backend = DECODING) -> None:
         self.context, self._work, self._api = context, work, api
         path, options = find_model(work.model_name), replace(work.options, backend=api.short)
         self.model = Network(path, options.options(path), api=api)
         self.outputs = self.model.bind_outputs()
 
     def open(self, address: str, options: fb.StreamOptions) -> fb.Source:
-        if self._api is not CUDA:
+        if self._api is not DECODING:
             return fb.open_source(address, stream=options)
         self.context.make_current()  # on this thread: NVDEC decodes to the context that is current
         try:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import framebind as fb
 
-from ..apis import BY_NAME, AnyBackend
+from ..apis import BY_NAME
 from ..model_options import ModelOptions
 from ..work import RAW, STYLE, Work
 from .figures import Snapshot
@@ -69,7 +69,7 @@ class Watch:
         model: str | Path = "",
         *,
         labels: str | Path | None = None,
-        backend: AnyBackend = "auto",
+        backend: str = "auto",
         options: fb.StreamOptions | None = None,
         record: str | Path | None = None,
         space: float = SPACE,

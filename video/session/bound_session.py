@@ -16,7 +16,7 @@ from typing import Any, Literal, NamedTuple
 
 import framebind as fb
 
-from ..apis import BY_NAME, CUDA, GL, Api, is_cuda
+from ..apis import BY_NAME, DECODING, GL, is_decoding
 from ..copies import SHOWN_COPIES
 from ..models import find_model
 from ..network import Network, Outputs, Sampling
@@ -33,15 +33,15 @@ def open_session(work: Work, *, egl: int | None = None) -> Session:
     api = bound_api(work)
     if api is None:
         return Session(work, egl=egl)
-    return BoundSession(work) if api is CUDA else MarkingSession(work, egl=egl)
+    return BoundSession(work) if api is DECODING else MarkingSession(work, egl=egl)
 
 
 def is_bound(work: Work) -> bool:
     """Whether a work is done on CUDA, where the decoder's frames are bound and none comes to the CPU."""
-    return bound_api(work) is CUDA
+    return bound_api(work) is DECODING
 
 
-def bound_api(work: Work) -> Api | None:
+def bound_api(work: Work) -> fb.Backend | None:
     """The API of a work that is done without pictures, or None.
 
     CUDA, also by "auto" on NVIDIA's GPU, if only rows are saved; OpenGL if the CPU can paint the task's video. Saved
@@ -54,8 +54,8 @@ def bound_api(work: Work) -> Api | None:
     is_auto = backend == "auto"
     # Frames for CUDA, also those of cameras, come by PyAV: "auto" is another API without it.
     may_be_cuda = not is_painted and not (is_auto and (is_masked or find_spec("av") is None))
-    if may_be_cuda and is_cuda(backend):
-        return CUDA
+    if may_be_cuda and is_decoding(backend):
+        return DECODING
     if is_masked:
         return None
     if not task.is_painted or (is_painted and work.suffix not in fb.MarkedVideo.suffixes):
@@ -66,14 +66,14 @@ def bound_api(work: Work) -> Api | None:
 class BoundSession(Session):
     """The context and the models that the videos of a work share. ``api`` is CUDA, or another for comparison."""
 
-    def __init__(self, work: Work, *, api: Api = CUDA) -> None:
+    def __init__(self, work: Work, *, api: fb.Backend = DECODING) -> None:
         super().__init__(work)
         self._api = api
         self._models: dict[str, Network] = {}
 
     def __enter__(self) -> BoundSession:
         # Sessions side by side share a GPU: none is to wait for another one's decoder.
-        context = fb.CudaContext(independent=True) if self._api is CUDA else self._api.new_context()
+        context = self._api.new_context(independent=True)
         self._bound_context: Any = self._stack.enter_context(context)
         self._bound_context.release()
         return self

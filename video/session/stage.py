@@ -13,7 +13,7 @@ from typing import Any, overload
 
 import framebind as fb
 
-from ..apis import BY_NAME, AnyBackend
+from ..apis import BY_NAME, first_gpu_of_gl
 from ..model_options import ModelOptions
 from ..results.rows import Row, make_rows
 from ..results.tables import in_groups, make_table
@@ -68,7 +68,7 @@ class VideoStage:
     suffix, codec, quality : optional
         The saved videos' format (".mp4", ".webm", ".gif"; ".png" is a folder of PNG files), and their codec and quality
         as ``open_sink`` takes them.
-    backend : {"opengl", "opencl", "cuda", "auto"}
+    backend : str
         The API that runs the model. On CUDA, which "auto" is on a GPU of NVIDIA if only rows are saved, NVDEC decodes
         and no picture comes to the CPU, unless a video is saved. Masks do not follow the picture's edges then.
     f16 : bool
@@ -109,7 +109,7 @@ class VideoStage:
         suffix: str = ".mp4",
         codec: str | None = None,
         quality: int | None = None,
-        backend: AnyBackend = "opengl",
+        backend: str = "opengl",
         f16: bool = False,
         cache: Source | None = None,
     ) -> None:
@@ -287,4 +287,4 @@ def _visible_gpu(visible: str) -> int | None:
     if not visible:
         return None
     with keeping_current():
-        return next((gpu.egl for gpu in fb.find_gpus() if gpu.cuda == 0), None)
+        return first_gpu_of_gl()

@@ -7,7 +7,7 @@ from functools import partial
 
 import framebind as fb
 
-from ..apis import BY_NAME, CL, CUDA, GL
+from ..apis import APIS, BY_NAME, GL
 from ..session.bound_session import is_bound, open_session
 from ..work import Work
 from .on_ray import run_on_ray
@@ -85,11 +85,15 @@ def _number(text: str, count: int) -> int:
 
 
 def _seat(gpu: fb.FoundGpu, sessions: int, backend: str) -> Seat:
-    """The seat on a GPU, which CUDA shows to this process alone. OpenGL takes it by its number."""
-    api = BY_NAME[backend] if backend in BY_NAME else None
-    if api is CL:
-        raise fb.DeviceError("--gpus chooses GPUs for CUDA and OpenGL: take --backend cuda or gl")
-    if (api is CUDA and gpu.cuda is None) or (api is GL and gpu.egl is None):
+    """The seat on a GPU: CUDA shows it to this process alone, and OpenGL takes it by its number."""
+    api = BY_NAME.get(backend)
+    if api is not None and api.find_gpus is None:
+        finding = [each for each in reversed(APIS) if each.find_gpus is not None]
+        titles, names = " and ".join(each.title for each in finding), " or ".join(each.short for each in finding)
+        raise fb.DeviceError(f"--gpus chooses GPUs for {titles}: take --backend {names}")
+    if api is not None and api.name not in gpu.numbers:
         raise fb.DeviceError(f"'{gpu.name}' ({gpu.uuid}) has no driver for the backend '{backend}'")
-    environment = (("CUDA_VISIBLE_DEVICES", gpu.uuid),) if gpu.cuda is not None else ()
-    return Seat(sessions, gpu.egl, environment)
+    environment = tuple(
+        variable for each in APIS if each.name in gpu.numbers for variable in each.gpu_environment(gpu.uuid).items()
+    )
+    return Seat(sessions, gpu.numbers.get(GL.name), environment)

@@ -14,6 +14,7 @@ from typing import Any
 
 import framebind as fb
 
+from ..apis import first_gpu_of_gl
 from ..models import BUNDLED, find_model
 from ..results.outputs import UNFINISHED
 from ..session.bound_session import open_session
@@ -104,7 +105,7 @@ class _Worker:
 
     def __init__(self, work: Work, sessions: int) -> None:
         self._work, self._thread = work, threading.local()
-        self._egl = next((gpu.egl for gpu in fb.find_gpus() if gpu.cuda == 0), None)
+        self._egl = first_gpu_of_gl()
         # Threads of our own: Ray's do not keep what a thread has, such as its GL context.
         self._threads = ThreadPoolExecutor(sessions)
 

@@ -27,8 +27,8 @@ def test_frames_are_those_of_litert(
 ) -> None:
     """Within the bound of a single frame. Inputs are bound one by one, and outputs too if their batch is N."""
     path = model_path(model.name)
-    (api,) = [api for api in APIS if api.backend == backend_of(gpu)]
-    options = fb.GpuDelegateOptions(backend=api.backend, is_precision_loss_allowed=storage == "f16")
+    (api,) = [api for api in APIS if api.name == backend_of(gpu)]
+    options = fb.GpuDelegateOptions(backend=api.name, is_precision_loss_allowed=storage == "f16")
     delegate, cpu = fb.GpuDelegate(options), LiteRt(str(path))
     interpreter = fb.Interpreter(model_path=path)
     interpreter.modify_graph_with_delegate(delegate)
@@ -45,13 +45,13 @@ def test_frames_are_those_of_litert(
             inputs[tensor] = ((np.concatenate(pictures) - model.mean) / model.std).astype(np.float32)
     for tensor, values in inputs.items():
         cpu.set_tensor(tensor, values)
-        delegate.bind_buffer_to_tensor([api.buffer(values[i : i + 1]) for i in range(N)], tensor)
+        delegate.bind_buffer_to_tensor([api.new_buffer(values[i : i + 1]) for i in range(N)], tensor)
     cpu.invoke()
     found: list[dict[str, Any]] = cpu.get_output_details()
     expected = {int(d["index"]): cpu.get_tensor(d["index"]) for d in found}
     for tensor, values in expected.items():
         if len(values) == N:
-            delegate.bind_buffer_to_tensor([api.buffer(np.zeros_like(values[:1])) for _ in range(N)], tensor)
+            delegate.bind_buffer_to_tensor([api.new_buffer(np.zeros_like(values[:1])) for _ in range(N)], tensor)
     interpreter.invoke()
     errors = {tensor: relative_error(interpreter.get_tensor(tensor), values) for tensor, values in expected.items()}
     assert max(errors.values()) <= TOLERANCE[storage], errors

@@ -24,7 +24,7 @@ from framebind.interop.record.one_dispatch import why_not_one
 from framebind.kernels.tensor import TensorInfo
 from framebind.kernels.views import Dense, Picture
 from framebind.tools.certify.cases.operator_models import options
-from framebind.video.apis import APIS, Api
+from framebind.video.apis import APIS
 from support.model_runs import backend_of
 from support.tiny_models import G, Op, T, build, chain
 
@@ -118,8 +118,8 @@ def test_an_output_texture_of_another_size_is_refused_by_its_number() -> None:
 # On devices ----------------------------------------------------------------------------------------------------------
 
 
-def api_of(gpu: Device) -> Api:
-    (api,) = [api for api in APIS if api.backend == backend_of(gpu)]
+def api_of(gpu: Device) -> fb.Backend:
+    (api,) = [api for api in APIS if api.name == backend_of(gpu)]
     return api
 
 
@@ -173,8 +173,11 @@ def test_frames_equal_single_runs(gpu: Device, name: str) -> None:
     delegate.close()
     interpreter, delegate = resized(gpu, model, {0: (N, 9, 8, 3)})
     size = expected[0].size
-    results = [api.buffer(np.zeros(size, np.float32)) for _ in frames], api.buffer(np.zeros(size * N, np.float32))
-    for inputs in ([api.buffer(frame) for frame in frames], api.buffer(np.concatenate(frames))):
+    results = (
+        [api.new_buffer(np.zeros(size, np.float32)) for _ in frames],
+        api.new_buffer(np.zeros(size * N, np.float32)),
+    )
+    for inputs in ([api.new_buffer(frame) for frame in frames], api.new_buffer(np.concatenate(frames))):
         for outputs in results:
             delegate.bind_buffer_to_tensor(inputs, 0)
             delegate.bind_buffer_to_tensor(outputs, output)
@@ -188,7 +191,7 @@ def test_frames_equal_single_runs(gpu: Device, name: str) -> None:
 def test_textures_are_sampled_each_in_its_own_region(gpu: Device) -> None:
     api, picture = api_of(gpu), RNG.integers(0, 256, (8, 10, 4), np.uint8)
     interpreter, delegate = resized(gpu, chain("NEG"), {0: (2, 4, 5, 3)})
-    camera, results = api.texture(picture), [api.texture(np.zeros((4, 5, 4), np.uint8)) for _ in range(2)]
+    camera, results = api.new_texture(picture), [api.new_texture(np.zeros((4, 5, 4), np.uint8)) for _ in range(2)]
     delegate.bind_buffer_to_tensor(results, 1, mean=1.0)
     for corners in (((0, 0), (5, 4)), ((1, 3), (2, 2))):
         delegate.bind_buffer_to_tensor([camera] * 2, 0, crop=[(x, y, 5, 4) for x, y in corners])
@@ -222,8 +225,8 @@ def test_frames_of_video_are_sampled_one_by_one(gpu: Device, make: Callable[[], 
 def test_other_objects_of_a_ring_record_nothing_anew(gpu: Device) -> None:
     api = api_of(gpu)
     interpreter, delegate = resized(gpu, chain("NEG"), {0: (2, 4, 5, 3)})
-    rings = [[api.buffer(np.full(60, 10 * i + k, np.float32)) for k in range(2)] for i in range(2)]
-    results = [api.buffer(np.zeros(60, np.float32)) for _ in range(2)]
+    rings = [[api.new_buffer(np.full(60, 10 * i + k, np.float32)) for k in range(2)] for i in range(2)]
+    results = [api.new_buffer(np.zeros(60, np.float32)) for _ in range(2)]
     delegate.bind_buffer_to_tensor(results, 1)
     recorded: set[Any] = set()
     for number in (0, 1, 0):
@@ -239,14 +242,14 @@ def test_other_objects_of_a_ring_record_nothing_anew(gpu: Device) -> None:
 def test_an_object_that_two_frames_write_is_refused_and_the_program_stays_usable(gpu: Device) -> None:
     api = api_of(gpu)
     interpreter, delegate = resized(gpu, chain("NEG"), {0: (2, 4, 5, 3)})
-    ones, result = api.buffer(np.ones(60, np.float32)), api.buffer(np.zeros(60, np.float32))
+    ones, result = api.new_buffer(np.ones(60, np.float32)), api.new_buffer(np.zeros(60, np.float32))
     delegate.bind_buffer_to_tensor([ones] * 2, 0)
     delegate.bind_buffer_to_tensor([result] * 2, 1)
     with pytest.raises(fb.BindingError, match=r"tensor 1 't1' \(BHWC 2x4x5x3\) and to tensor 1, frame 1: bind"):
         interpreter.invoke()
     with pytest.raises(fb.BindingError, match="its first dimension is 2"):
         delegate.bind_buffer_to_tensor([result] * 3, 1)
-    delegate.bind_buffer_to_tensor([result, api.buffer(np.zeros(60, np.float32))], 1)
+    delegate.bind_buffer_to_tensor([result, api.new_buffer(np.zeros(60, np.float32))], 1)
     interpreter.invoke()
     assert (values_of(delegate, interpreter, 1) == -1).all()
     interpreter.resize_tensor_input(0, (3, 4, 5, 3))

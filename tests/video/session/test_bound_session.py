@@ -13,7 +13,7 @@ import pytest
 
 import framebind as fb
 from framebind.interop.dlpack import host_array
-from framebind.video.apis import CUDA, GL, api_of
+from framebind.video.apis import DECODING, GL, api_of
 from framebind.video.copies import RECORDING
 from framebind.video.model_options import ModelOptions
 from framebind.video.network import Crop, Sampling, resample
@@ -138,16 +138,16 @@ def test_sources_without_luma_and_chroma_are_drawn(context: fb.GlContext, tmp_pa
 def test_works_that_need_no_picture_on_the_gpu() -> None:
     work = Work("detect", save=("jsonl",), options=ModelOptions(backend="cuda"))
     on_gl = replace(work, options=ModelOptions(backend="gl"))
-    assert bound_api(work) is CUDA and bound_api(on_gl) is GL
+    assert bound_api(work) is DECODING and bound_api(on_gl) is GL
     assert bound_api(replace(on_gl, save=("jsonl", "video"))) is GL
     assert bound_api(replace(on_gl, save=("video",), suffix=".png")) is None
     assert bound_api(replace(work, save=("jsonl", "video"))) is None
     assert bound_api(replace(work, options=ModelOptions(backend="cl"))) is None
     assert bound_api(replace(on_gl, task="style")) is None
-    assert bound_api(replace(on_gl, task="segment")) is GL and bound_api(replace(work, task="segment")) is CUDA
+    assert bound_api(replace(on_gl, task="segment")) is GL and bound_api(replace(work, task="segment")) is DECODING
     assert bound_api(replace(on_gl, task="segment", save=("video", "masks"))) is None
     masks = Work("matte", save=("masks", "jsonl"), options=ModelOptions(backend="cuda"))
-    assert bound_api(masks) is CUDA and bound_api(replace(masks, options=ModelOptions(backend="auto"))) is None
+    assert bound_api(masks) is DECODING and bound_api(replace(masks, options=ModelOptions(backend="auto"))) is None
     assert bound_api(replace(masks, options=ModelOptions(backend="gl"))) is None
 
 
@@ -157,8 +157,8 @@ def test_auto_is_the_api_whose_context_is_current_or_else_cuda(
     rows = Work("detect", save=("jsonl",), options=ModelOptions(backend="auto"))
     assert api_of("auto") is bound_api(rows) is GL
     context.release()
-    assert api_of("auto") is bound_api(rows) is CUDA
+    assert api_of("auto") is bound_api(rows) is DECODING
     assert bound_api(replace(rows, save=("jsonl", "video"))) is GL, "it is painted on the decoder's frames"
     with fb.CudaContext():
         context.make_current()
-        assert api_of("auto") is bound_api(rows) is CUDA, "nobody makes one without meaning it"
+        assert api_of("auto") is bound_api(rows) is DECODING, "nobody makes one without meaning it"
