@@ -320,6 +320,11 @@ def words(output: str) -> str:
         (["0", "--web", "8080x"], "is no [HOST:]PORT"),
         (["0", "--task", "raw", "--model", "x"], "raw outputs are for"),
         (["0", "--task", "paint"], "task 'paint' is none of"),
+        (["0", "--all"], "the file of --jsonl"),
+        (["0", "--embed", "http://localhost:3000"], "no page without --web"),
+        (["0", "--web", "0", "--embed", "localhost; script-src *"], "is no site"),
+        (["0", "--task", "style", "--record", "found"], "finds nothing that could be recorded"),
+        (["0", "--record", "found", "--record-space", "0"], "--record-space"),
     ],
 )
 def test_a_wrong_command_line(arguments: list[str], said: str) -> None:
