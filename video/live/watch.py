@@ -93,7 +93,7 @@ class Watch:
             folder = None if record is None else Path(record)
             self._watcher = Watcher(viewer, list(map(str, streams)), options, folder=folder, space=space)
             stack.callback(self._watcher.stop)
-            self._results = self._watcher.results()
+            self._results = stack.enter_context(contextlib.closing(self._watcher.results()))
             self._closing = stack.pop_all()
 
     def serve(self, place: str | int = 0, *, embed: Sequence[str] = ()) -> str:

@@ -6,7 +6,7 @@ import contextlib
 import json
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
@@ -80,7 +80,7 @@ class Watcher:
                     if lines is not None:
                         lines.flush()
 
-    def results(self) -> Iterator[WatchResult | None]:
+    def results(self) -> Generator[WatchResult | None, None, None]:
         """Yield the result of each frame as soon as it is there, until all streams are over.
 
         None comes when no stream had a frame for a quarter of a second. Raises SourceError, ModelError.

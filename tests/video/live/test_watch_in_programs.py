@@ -91,7 +91,7 @@ def test_the_page_of_a_program_can_be_embedded_where_it_is_allowed(
         first = next(watch)
         with pytest.raises(ValueError, match="is no site"):
             watch.serve(embed=["example.org; script-src *"])
-    assert first.frame == 0
+    assert first.frame == 0 and not list(watch), "it is closed"
     assert policies[0].endswith("frame-ancestors 'none'")
     assert policies[1].endswith("frame-ancestors https://example.org http://localhost:3000")
     with pytest.raises(OSError, match="refused"):
