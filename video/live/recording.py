@@ -171,14 +171,14 @@ class Tape:
         self._folder = folder
         self._name = re.sub(r"[^\w.]+", "-", name).strip("-.")[:80] or "stream"
         self._before: deque[tuple[float, bytes]] = deque()
-        self._sink: fb.Sink | None = None
+        self._video: fb.VideoWriter | None = None
         self._shape: tuple[int, ...] = ()
         self._began, self._until, self._retry = 0.0, float("-inf"), float("-inf")
         self.status = ""
 
     @property
     def is_recording(self) -> bool:
-        return self._sink is not None
+        return self._video is not None
 
     def add(self, picture: Picture) -> None:
         """Record a picture, or keep it for what may be found soon."""
@@ -189,7 +189,7 @@ class Tape:
             self._keep(picture)
             return
         try:
-            if self._sink is None or picture.pixels.shape != self._shape:
+            if self._video is None or picture.pixels.shape != self._shape:
                 self.finish()
                 self._begin(picture)
             self._write(picture.pixels, picture.time)
@@ -205,10 +205,10 @@ class Tape:
 
     def finish(self) -> None:
         """Complete the recording, if one goes on."""
-        sink, self._sink = self._sink, None
-        if sink is not None:
+        video, self._video = self._video, None
+        if video is not None:
             try:
-                sink.close()
+                video.close()
             except fb.SourceError as error:
                 self._fail(error)
 
@@ -226,7 +226,7 @@ class Tape:
         self._shape = picture.pixels.shape
         height, width = self._shape[:2]
         began = datetime.fromtimestamp(time.time() - (time.perf_counter() - self._began), timezone.utc)
-        self._sink = fb.open_sink(self._new_path(began), None, (width, height), fps=RATE, live=True)
+        self._video = fb.VideoWriter(self._new_path(began), (width, height), RATE, live=True)
         self.status = ""
         for at, pixels in kept:
             self._write(pixels, at)
@@ -240,14 +240,14 @@ class Tape:
         return path
 
     def _write(self, pixels: npt.NDArray[Any], at: float) -> None:
-        assert self._sink is not None
-        self._sink.put(pixels, at - self._began)
+        assert self._video is not None
+        self._video.put(pixels, time=at - self._began)
 
     def _fail(self, error: fb.SourceError) -> None:
         """Note why there is no recording; the next attempt is made some seconds later."""
         self.status, self._retry = f"not recorded: {error}", time.perf_counter() + _RETRY
         log.warning("%s", self.status)
-        sink, self._sink = self._sink, None
-        if sink is not None:
+        video, self._video = self._video, None
+        if video is not None:
             with contextlib.suppress(fb.SourceError):  # the same error once more
-                sink.close()
+                video.close()
