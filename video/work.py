@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -11,6 +11,7 @@ import framebind as fb
 from .model_options import ModelOptions
 from .task import Drawing, Finder, Model, Scene, VideoTask
 from .tasks import find_task, tasks_that_save, tasks_that_take
+from .vision.effects import is_color
 
 Save = Literal["video", "masks", "jsonl", "parquet", "npz"]
 SAVED: tuple[Save, ...] = get_args(Save)
@@ -52,6 +53,8 @@ class Work:
     mean: tuple[float, ...] = (0.0,)
     std: tuple[float, ...] = (1.0,)
     """Normalization of the picture, from 0 to 1, of the task "raw": one value for all channels, or one for each."""
+    background: str = ""
+    """A colour (#rrggbb), a picture file or "blur", behind the people of the task "matte"; its own colour if empty."""
     options: ModelOptions = field(default_factory=ModelOptions)
 
     def __post_init__(self) -> None:
@@ -91,8 +94,12 @@ class Work:
 
     @property
     def video_task(self) -> VideoTask:
-        """The task of that name. Raises ValueError if there is none."""
-        return find_task(self.task)
+        """The task of that name. Raises ValueError if there is none.
+
+        The CPU paints no background but a colour: OpenGL draws others.
+        """
+        task = find_task(self.task)
+        return task if is_color(self.background or "#") else replace(task, is_painted=False)
 
     @property
     def model_name(self) -> str:
@@ -126,7 +133,7 @@ class Work:
         return {kind: place.with_name(place.name + ends[kind]) for kind in kinds}
 
 
-_TASK_OPTIONS = ("labels", "mean", "std")
+_TASK_OPTIONS = ("labels", "mean", "std", "background")
 """Fields that only some tasks take."""
 
 

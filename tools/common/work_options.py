@@ -10,6 +10,7 @@ import typer
 
 from ...video.results.tables import load_pyarrow
 from ...video.tasks import task_names
+from ...video.vision.effects import BLUR_NAME, check_background, is_color
 from ...video.work import Save, Work, default_save, task_for
 from .flags import GpuFlags
 
@@ -45,6 +46,10 @@ class WorkOptions:
         str, Option(help="For raw: mean of the picture's values, 0 to 1; one, or three with commas between.")
     ] = "0"
     std: Annotated[str, Option(help="For raw: their standard deviation, likewise.")] = "1"
+    background: Annotated[
+        str,
+        Option(help="For matte: a colour as #rrggbb, a picture, or blur, behind people; by default a blue."),
+    ] = ""
     suffix: Annotated[
         str, Option(help="The videos' format: .mp4, .mov, .mkv, .webm or .gif; .png for a folder of frames.")
     ] = ".mp4"
@@ -72,16 +77,25 @@ class WorkOptions:
         task = task_for(self.task, self.model)
         if "parquet" in self.save:
             load_pyarrow()  # or each video would say that it is missing
+        if self.background:
+            check_background(self.background)  # likewise
         try:
             kinds = tuple(dict.fromkeys((self.save or default_save(task)).split(",")))
             return Work(
                 task, self.model, save=cast("tuple[Save, ...]", kinds), masks=self.masks,
                 suffix=self.suffix, codec=self.codec, quality=self.quality, every=self.every, start=self.start,
-                end=self.end, labels=self.labels, mean=_numbers(self.mean, "--mean"), std=_numbers(self.std, "--std"),
-                options=flags.model_options(),
+                end=self.end, labels=self.labels, background=_resolved(self.background),
+                mean=_numbers(self.mean, "--mean"), std=_numbers(self.std, "--std"), options=flags.model_options(),
             )  # fmt: skip
         except ValueError as error:
             raise typer.BadParameter(str(error)) from error
+
+
+def _resolved(background: str) -> str:
+    """The background, as the whole path if it is a file: other processes may work in other folders."""
+    if not background or background == BLUR_NAME or is_color(background):
+        return background
+    return str(Path(background).resolve())
 
 
 def _numbers(text: str, option: str) -> tuple[float, ...]:

@@ -65,6 +65,8 @@ class VideoStage:
         A text file with the names of the classes of "detect" or "classify", one per line.
     mean, std : float or three floats
         Normalization of the picture's values, from 0 to 1, for "raw": those that the model was trained with.
+    background : str, optional
+        A colour as #rrggbb, a picture file or "blur", behind the people of "matte".
     suffix, codec, quality : optional
         The saved videos' format (".mp4", ".webm", ".gif"; ".png" is a folder of PNG files), and their codec and quality
         as ``open_sink`` takes them.
@@ -106,6 +108,7 @@ class VideoStage:
         labels: Source | None = None,
         mean: float | Sequence[float] = 0.0,
         std: float | Sequence[float] = 1.0,
+        background: str = "",
         suffix: str = ".mp4",
         codec: str | None = None,
         quality: int | None = None,
@@ -125,7 +128,8 @@ class VideoStage:
         self.work = Work(
             task_for(task or "", str(model)), str(model), save=save, masks=masks,
             suffix=suffix, codec=codec, quality=quality, every=every, start=start, end=end,
-            labels=None if labels is None else Path(labels), mean=_channels(mean), std=_channels(std), options=options,
+            labels=None if labels is None else Path(labels), background=background, mean=_channels(mean),
+            std=_channels(std), options=options,
         )  # fmt: skip
         self.output = None if output is None else Path(output)
         self.overwrite = overwrite

@@ -82,8 +82,8 @@ def output_of(model: Model) -> Segmentation:
     return Segmentation(width, height, channels)
 
 
-def finder(model: Model, size: tuple[int, int], effect: Effect | None = None) -> Finder:
-    """Find the shares of classes, or of people, and their mask.
+def finder(model: Model, size: tuple[int, int], effect: Effect | None = None, background: str = BACKGROUND) -> Finder:
+    """Find the shares of classes, or of people, and their mask. People are painted before the colour ``background``.
 
     The mask does not follow the picture's edges, because that is not read; painted frames do. Raises ModelError for a
     model whose output is not scores of classes.
@@ -106,7 +106,7 @@ def finder(model: Model, size: tuple[int, int], effect: Effect | None = None) ->
     def paint() -> Callable[[fb.Planes], None]:
         if is_classes:
             return partial(painter.color_classes, mask.small, colors)
-        return partial(painter.cut_out, mask.small, color_of(BACKGROUND))
+        return partial(painter.cut_out, mask.small, color_of(background))
 
     def colored(shown: tuple[int, int]) -> npt.NDArray[np.uint8]:
         return rgba[mask.enlarged(shown)]

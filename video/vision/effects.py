@@ -10,10 +10,12 @@ import framebind as fb
 
 from .labels import Color
 from .painting import NOBODY, PERSON_FROM
-from .pictures import read_picture
+from .pictures import Picture, read_picture
 
 BLURRED_HEIGHT, BLUR = 160, 4.0
 """Height of the blurred background in pixels, and the standard deviation of its blur in these pixels."""
+BLUR_NAME = "blur"
+"""The background that is the frame's own, blurred, beside colours (#rrggbb) and picture files."""
 Draw = Callable[[fb.GlTexture], None]
 Masked = Callable[[fb.GlTexture], fb.GlTexture]
 """Gives the mask of people in a frame: a texture, from 0 to 1 in red."""
@@ -94,15 +96,32 @@ def blurred(picture: fb.GlTexture, mask: Masked) -> Draw:
     return draw
 
 
+def is_color(background: str) -> bool:
+    """True for a background that is written as a colour, #rrggbb."""
+    return background.startswith("#")
+
+
+def check_background(background: str) -> None:
+    """Raise SourceError for a background that is no colour, no picture that can be read and not "blur"."""
+    if is_color(background):
+        color_of(background)
+    elif background != BLUR_NAME:
+        _picture_of(background)
+
+
+def _picture_of(background: str) -> Picture:
+    picture = read_picture(background)
+    if picture is None:
+        raise fb.SourceError(f"the background '{background}' is no picture that can be read, and no colour as #rrggbb")
+    return picture
+
+
 def background_texture(text: str) -> fb.GlTexture:
     """A texture of one texel for a colour, or of the picture's size for a picture file. Raises SourceError."""
-    if text.startswith("#"):
+    if is_color(text):
         color = 255 * np.array(color_of(text))
         return fb.GlTexture.from_array(color.round().astype(np.uint8).reshape(1, 1, 3))
-    picture = read_picture(text)
-    if picture is None:
-        raise fb.SourceError(f"the background '{text}' is no picture that can be read, and no colour as #rrggbb")
-    return fb.GlTexture.from_array(picture)
+    return fb.GlTexture.from_array(_picture_of(text))
 
 
 def color_of(text: str) -> Color:

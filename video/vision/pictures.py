@@ -26,6 +26,8 @@ def read_picture(path: Path | str) -> Picture | None:
     """The picture in a file; None if it is no picture that can be read."""
     import cv2
 
+    if not Path(path).is_file():  # OpenCV would print a line
+        return None
     bgr: Any = cv2.imread(str(path), cv2.IMREAD_COLOR)
     return None if bgr is None else cv2.cvtColor(bgr, cv2.COLOR_BGR2RGB).astype(np.uint8)
 

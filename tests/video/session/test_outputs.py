@@ -118,6 +118,7 @@ def test_outputs_of_an_integer_model_are_what_litert_s_stand_for(tmp_path: Path)
         (dict(task="detect", save=["masks"]), "masks is for the tasks matte and segment"),
         (dict(task="matte", save=["masks"], suffix=".png"), "masks are png or rle"),
         (dict(task="matte", labels="a.txt"), "labels is for the tasks classify and detect"),
+        (dict(task="segment", background="blur"), "background is for the task matte, not for 'segment'"),
         (dict(model="m.tflite", std=[1.0, 0.0, 1.0]), "no std is 0"),
         (dict(task="detect", backend="vulkan"), "backend 'vulkan' is none of"),
     ],
