@@ -65,9 +65,54 @@ MATRIX_NUMBERS: dict[YuvMatrix, MatrixNumbers] = {
 }
 RANGE_NUMBERS: dict[YuvRange, int] = {"limited": 1, "full": 2}
 """FFmpeg's AVColorRange."""
-_MATRICES = {number: matrix for matrix, numbers in MATRIX_NUMBERS.items() for number in numbers.colorspaces}
+_MATRICES: dict[int, YuvMatrix] = {
+    number: matrix for matrix, numbers in MATRIX_NUMBERS.items() for number in numbers.colorspaces
+}
 _UNSPECIFIED, _FULL_RANGE, _HD_HEIGHT = 2, 2, 720
 """AVCOL_SPC_UNSPECIFIED, AVCOL_RANGE_JPEG, and the height from which on unspecified video is taken for BT.709."""
+
+
+class PlanarFormat(NamedTuple):
+    """Everything about a picture in planes but the planes themselves. A size of 0 x 0 is not known."""
+
+    format: str
+    matrix: YuvMatrix
+    range: YuvRange
+    siting: YuvSiting
+    width: int
+    height: int
+
+    @property
+    def layout(self) -> YuvFormat:
+        """The facts about its format."""
+        return YUV_FORMATS[self.format]
+
+    @property
+    def colours(self) -> YuvColours:
+        """The colours that its numbers stand for."""
+        return self.layout.colours(self.matrix, self.range)
+
+    @property
+    def number_bytes(self) -> int:
+        """Bytes of one number of luma or chroma."""
+        return 1 if self.layout.dtype == "uint8" else 2
+
+    @property
+    def chroma(self) -> tuple[int, int]:
+        """Width and height of the chroma planes, in pixels of chroma."""
+        return -(-self.width // self.layout.columns), -(-self.height // self.layout.rows)
+
+    @property
+    def rows(self) -> list[tuple[int, int]]:
+        """Per plane: its number of rows, and the bytes of a row without padding."""
+        width, height = self.chroma
+        chroma = [(height, width * channels * self.number_bytes) for channels in self.layout.chroma]
+        return [(self.height, self.width * self.number_bytes), *chroma]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all planes without padding."""
+        return sum(rows * row for rows, row in self.rows)
 
 
 class YuvPicture:
@@ -133,6 +178,8 @@ class YuvPicture:
         self.range: YuvRange = range
         self.siting: YuvSiting = siting
         self.width, self.height = width, height
+        self.described = PlanarFormat(self.format, matrix, range, siting, width or 0, height or 0)
+        """Everything but the planes themselves. Two pictures that are equal in this differ only in their planes."""
         self.decided: Any = None
         """A cache: the binding of the model that read it last. See delegate/run/bindings.py."""
         if self.format not in YUV_FORMATS:
@@ -201,11 +248,6 @@ class YuvPicture:
         if not isinstance(size, tuple) or len(size) != 2:
             raise BindingError(f"{self} does not tell its size: give width and height")
         return int(size[0]), int(size[1])
-
-    @property
-    def described(self) -> tuple[Any, ...]:
-        """Everything but the planes themselves. Two pictures that are equal in this differ only in their planes."""
-        return (self.format, self.matrix, self.range, self.siting, self.width, self.height)
 
     @property
     def colours(self) -> YuvColours:

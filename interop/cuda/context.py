@@ -14,7 +14,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from ..errors import DeviceError
 from ..forks import check_process, track
-from ..record.context import CurrentContexts
+from ..record.context import CurrentContexts, cuda_contexts
 from ..uncopied import Uncopied
 from . import api, nvrtc
 from .api import ask, check, driver
@@ -44,7 +44,7 @@ class Stream(Protocol):
         ...
 
 
-_current: CurrentContexts[CudaContext] = CurrentContexts()
+_current: CurrentContexts[CudaContext] = cuda_contexts
 _living: weakref.WeakSet[CudaContext] = weakref.WeakSet()
 _LEGACY = {0, 1}
 """Handles of the legacy default stream."""

@@ -58,5 +58,7 @@ class CurrentContexts(threading.local, Generic[C]):
             self._contexts.remove(context)
 
 
+cuda_contexts: CurrentContexts[Any] = CurrentContexts()
+"""The CudaContexts that are current."""
 cl_contexts: CurrentContexts[Any] = CurrentContexts()
 """The ClContexts that are current, apart from their class, so that who asks for one does not import pyopencl."""

@@ -35,8 +35,9 @@ def open_container(
     ``analyzed``: microseconds of a live stream that may be read before its first frame. ``packets_only``: nothing is to
     be decoded. Raises SourceError.
     """
-    av, text = load_av(), plain_address(source)
-    scheme = checked_scheme(source, name, stream or StreamOptions())
+    av, text, scheme = load_av(), str(source), ""
+    if "://" in text:
+        text, scheme = plain_address(source), checked_scheme(source, name, stream or StreamOptions())
     options = {"protocol_whitelist": PROTOCOLS[scheme], "max_pixels": str(MAX_PIXELS)}
     if packets_only:
         options.update(PACKETS_ONLY)

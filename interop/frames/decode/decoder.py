@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Generator, Iterator
-from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from types import TracebackType
@@ -14,16 +13,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ...errors import SourceError
+from ...errors import BindingError, SourceError
+from ...yuv import PlanarFormat, YuvPicture
 from .accelerated import accelerated
 from .containers import LIVE_OPEN_SECONDS, OPEN_SECONDS, READ_SECONDS, open_container, video_stream
 from .frame_times import FrameTimes, end_of_packets
-from .planar import BGR, PlanarFormat, nearest_format, planar_format
+from .planar import BGR, nearest_format
 from .pyav import load_av
 from .reused_decoder import KeptDecoder, PacketDecoder
 from .seeking import packets_from
 from .streams import StreamOptions, masked_address
-from .tags import read_tags
+from .tags import VideoTags, read_tags
 
 _ANALYZED = 200_000
 """Microseconds of a live stream that FFmpeg may read before its first frame: by itself it takes five seconds. What it
@@ -35,16 +35,6 @@ MISSING = 0.02
 _KEPT_ARRIVALS = 64
 """Packets whose time of arrival is kept: more than any decoder holds back."""
 Plane = npt.NDArray[np.uint8]
-
-
-@dataclass(frozen=True)
-class DecodedFrame:
-    """A frame in CPU memory that belongs to the decoder: valid until the next one is asked for."""
-
-    planes: tuple[Plane, ...]
-    """Bytes of each plane without padding: (rows, bytes of a row); one plane (height, 3 width) of BGR pixels."""
-    time: float
-    """Seconds since the first frame of the stream's clock."""
 
 
 class VideoDecoder:
@@ -62,8 +52,6 @@ class VideoDecoder:
         Width and height of a frame as it is stored, in pixels.
     turn : int
         Degrees clockwise by which frames are to be turned to be shown: 0, 90, 180 or 270.
-    tags : VideoTags
-        The shape of its pixels when it is upright, and the light that its colours stand for.
     fps : float or None
         Average frames per second.
     length : int or None
@@ -101,7 +89,8 @@ class VideoDecoder:
         (av.codec.hwaccel.HWAccel) decodes in place of the CPU. The decoder of a file is taken from ``kept`` if it fits,
         and kept there when the file is closed. ``one_thread`` decodes alone, if the CPU decodes. Raises SourceError.
         """
-        self.name = f"{'stream' if live else 'video'} '{masked_address(source)}'"
+        shown = masked_address(source) if ":/" in str(source) else source
+        self.name = f"{'stream' if live else 'video'} '{shown}'"
         self._source, self._start, self._end, self._live = source, start, end, live
         self._limits = (LIVE_OPEN_SECONDS, (stream or StreamOptions()).stall) if live else (OPEN_SECONDS, READ_SECONDS)
         self.damaged = 0
@@ -119,7 +108,8 @@ class VideoDecoder:
             self._stream: Any = video_stream(self._container, self.name)
             context = self._codec_context(accelerator, one_thread=one_thread)
             self.codec: str = context.name
-            self._packets: Any = PacketDecoder(context, None if live else kept)
+            self._context: Any = context
+            self._reused = None if live or kept is None else PacketDecoder(context, kept)
             del context  # or the traceback of an error would hold it
             self._times = FrameTimes(self._container, self._stream)
             self._began = float(self._stream.start_time * self._stream.time_base) if self._stream.start_time else 0.0
@@ -129,7 +119,7 @@ class VideoDecoder:
                 raise SourceError(self._why_nothing())
         except BaseException:
             self._container.close()
-            self._pending, self._stream, self._packets = _nothing(), None, None
+            self._let_go()
             raise
         self._describe(self._first)
         if like is not None:
@@ -154,14 +144,18 @@ class VideoDecoder:
 
     def _describe(self, first: Any) -> None:
         self.size = (first.width, first.height)
-        self.format: PlanarFormat | None = planar_format(first)
+        self.format: PlanarFormat | None = _planar_format(first)
         self.is_on_gpu: bool = first.format.name == "cuda"
         self._target: str = first.format.name if self.format or self.is_on_gpu else nearest_format(first.format)
         if self.format is None and self._target != BGR and not self.is_on_gpu:
-            self.format = planar_format(self._converted(first))
+            self.format = _planar_format(self._converted(first))
             self._target = self._target if self.format else BGR  # of a matrix that swscale alone knows
         self.turn = round(-first.rotation / 90) % 4 * 90
-        self.tags = read_tags(self._stream, self._packets.context, self.turn if self.format else 0)
+        context = self._context if self._reused is None else self._reused.context
+        self._tags = (
+            self._stream.sample_aspect_ratio or context.sample_aspect_ratio,
+            int(context.color_primaries), int(context.color_trc),
+        )  # fmt: skip
         rate: Fraction | None = self._stream.average_rate or self._stream.guessed_rate
         self.fps = float(rate) if rate else None
         duration = self._stream.duration and float(self._stream.duration * self._stream.time_base)
@@ -176,13 +170,16 @@ class VideoDecoder:
         """Degrees clockwise from an upright frame to a stored one, if frames stay in planes."""
         return -self.turn % 360 if self.format else 0
 
-    def frames(self) -> Iterator[DecodedFrame]:
-        """Frames from ``start`` to ``end`` in the order of their times. May be iterated once, as ``native_frames``."""
-        for frame in self.native_frames():
-            yield self.decoded(frame)
+    @property
+    def tags(self) -> VideoTags:
+        """The shape of its pixels when it is upright, and the light that its colours stand for."""
+        return read_tags(*self._tags, self.turn if self.format else 0)
 
-    def native_frames(self) -> Iterator[Any]:
-        """The same frames as PyAV decoded them (av.VideoFrame), of whatever size and format each has."""
+    def frames(self) -> Iterator[Any]:
+        """Frames from ``start`` to ``end`` in the order of their times, once.
+
+        They are as PyAV decoded them (av.VideoFrame), of whatever size and format each has.
+        """
         if self._first is not None:
             yield self._take_first()  # no variable keeps it: surfaces must be gone before their CUDA context is
         yield from self._pending
@@ -200,9 +197,13 @@ class VideoDecoder:
         self._first = None
         self._pending.close()
         self._container.close()
-        if self._packets is not None:
-            self._packets.close(is_damaged=self.damaged > 0)
-        self._pending, self._stream, self._packets = _nothing(), None, None
+        if self._reused is not None:
+            self._reused.close(is_damaged=self.damaged > 0)
+        self._let_go()
+
+    def _let_go(self) -> None:
+        """Hold nothing of FFmpeg any more."""
+        self._pending, self._stream, self._context, self._reused = _nothing(), None, None, None
 
     def _packets_from_start(self) -> Iterator[Any]:
         """The packets from which the frames from ``start`` on can be decoded; a file may be opened again for them."""
@@ -229,7 +230,7 @@ class VideoDecoder:
                 if not waits_for_key:
                     damaged = packet.is_corrupt
                     self._sent(packet)
-                    frames = self._packets.decode(packet)
+                    frames = (self._reused or self._context).decode(packet)
             except (StopIteration, av.error.EOFError):
                 break
             except IndexError as error:  # PyAV's, of a damaged file
@@ -286,7 +287,7 @@ class VideoDecoder:
             contextlib.suppress(SourceError),
             VideoDecoder(self._source, start=start, end=self._end, one_thread=True) as decoder,
         ):
-            for frame in decoder.native_frames():
+            for frame in decoder.frames():
                 if frame.pts > self._last_out:
                     self._due -= 1
                     yield frame
@@ -337,15 +338,18 @@ class VideoDecoder:
             return self._converted(frame)
         return frame
 
-    def decoded(self, frame: Any) -> DecodedFrame:
-        """The planes of a native frame in CPU memory, in the format of the first one."""
-        seconds, frame = self.time_of(frame), self.alike(frame)
+    def planes(self, frame: Any) -> list[Plane]:
+        """The planes of a frame in the CPU's memory, in the format of the first one.
+
+        Bytes without padding, (rows, bytes of a row); one plane (height, 3 width) of BGR pixels. They are valid as long
+        as the frame, if it has that format.
+        """
+        frame = self.alike(frame)
         rows = self.format.rows if self.format else [(self.size[1], 3 * self.size[0])]
-        planes = tuple(
+        return [
             np.frombuffer(plane, np.uint8).reshape(-1, plane.line_size)[:count, :nbytes]
             for plane, (count, nbytes) in zip(frame.planes, rows, strict=False)
-        )
-        return DecodedFrame(planes, seconds)
+        ]
 
     def __enter__(self) -> VideoDecoder:
         return self
@@ -359,3 +363,11 @@ class VideoDecoder:
 def _nothing() -> Generator[Any]:
     """No frames."""
     yield from ()
+
+
+def _planar_format(frame: Any) -> PlanarFormat | None:
+    """The format of a decoded frame (av.VideoFrame); None for formats and matrices that must be converted first."""
+    try:
+        return YuvPicture.from_frame(frame).described
+    except BindingError:
+        return None

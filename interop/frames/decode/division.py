@@ -165,7 +165,7 @@ def _begins_at(source: str | Path, time: float, first: float) -> bool:
     def beginning(of: float) -> tuple[Any, ...]:
         with VideoDecoder(source, start=of) as decoder:
             frame = next(decoder.frames())
-            return frame.time, decoder.size, decoder.format, decoder.turn
+            return decoder.time_of(frame), decoder.size, decoder.format, decoder.turn
 
     try:
         found, *like = beginning(time)

@@ -116,7 +116,7 @@ class NvdecPictures:
     def __iter__(self) -> Iterator[Frame]:
         """The frames, once."""
         context, decoder = self._context, self._decoder
-        for decoded in decoder.native_frames():
+        for decoded in decoder.frames():
             if self._decoded is not None:
                 _wait_for_decoder(context, self._decoded)
             frame = self.frame(decoded)

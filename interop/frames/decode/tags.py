@@ -32,14 +32,16 @@ class VideoTags(NamedTuple):
     transfer: int = _UNSPECIFIED
 
 
-def read_tags(stream: Any, context: Any, turn: int) -> VideoTags:
-    """The tags of a stream of PyAV, after its first frame was decoded by ``context`` and turned by ``turn`` degrees."""
-    found = stream.sample_aspect_ratio or context.sample_aspect_ratio or Fraction(1)
-    aspect = Fraction(found.numerator, found.denominator)  # from PyAV 19 on it is no Fraction
-    if not 1 / _MOST_ASPECT <= aspect <= _MOST_ASPECT:
-        aspect = Fraction(1)
-    aspect = aspect.limit_denominator(_MOST_NUMBER)
-    return VideoTags(1 / aspect if turn % 180 else aspect, int(context.color_primaries), int(context.color_trc))
+def read_tags(aspect: Any, primaries: int, transfer: int, turn: int) -> VideoTags:
+    """The tags of a video by what its stream and decoder say: ``aspect`` is a ratio of PyAV's, or None.
+
+    Its frames are turned by ``turn`` degrees to be upright.
+    """
+    found = Fraction(aspect.numerator, aspect.denominator) if aspect else Fraction(1)  # from PyAV 19 on no Fraction
+    if not 1 / _MOST_ASPECT <= found <= _MOST_ASPECT:
+        found = Fraction(1)
+    found = found.limit_denominator(_MOST_NUMBER)
+    return VideoTags(1 / found if turn % 180 else found, primaries, transfer)
 
 
 def write_tags(tags: VideoTags, context: Any) -> None:

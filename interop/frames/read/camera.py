@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from ...errors import SourceError
 from ..decode.streams import masked_address
+from .layouts import Layout, Matrix, layout_of
 from .opencv import load_cv2
-from .pixel_layouts import Layout, Matrix, layout_of
 from .readers import Pixels, describe, quiet
 
 if TYPE_CHECKING:

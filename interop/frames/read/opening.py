@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Literal, TypeVar, get_args
 from urllib.parse import urlsplit
 
-from ...cuda.context import CudaContext
 from ...errors import SourceError
+from ...record.context import cuda_contexts
 from ..decode.streams import StreamOptions, checked_scheme, masked_address, plain_address
-from .av_reader import AvReader
 from .camera import CameraOptions, CameraReader
-from .pixel_layouts import Matrix
+from .files import AvReader
+from .layouts import Matrix
 from .readers import (
     PICTURES,
     MotionReader,
@@ -96,7 +96,9 @@ def open_source(
     ...         print(frame.size, frame.texture.format)
     (64, 48) rgba8
     """
-    text = plain_address(source) if isinstance(source, str | Path) else str(source)
+    text = str(source)
+    if "://" in text:
+        text = plain_address(text)
     if text.startswith("file://"):
         from urllib.request import url2pathname  # only here: it imports http and ssl
 
@@ -133,15 +135,15 @@ def _is_path(text: str) -> bool:
 
 def _is_file(text: str) -> bool:
     """Whether a path is a file, and not a folder. Raises SourceError if it is neither."""
-    path, name = Path(text), masked_address(text)
+    path = Path(text)
     try:
         if text and path.exists():
             return path.is_file()
     except OSError as error:  # a name that is too long, a folder that may not be read
-        raise SourceError(f"'{name}' cannot be opened: {error.strerror}") from error
+        raise SourceError(f"'{masked_address(text)}' cannot be opened: {error.strerror}") from error
     raise SourceError(
-        f"there is no file or folder '{name}': a source is a camera's index, a video, a picture, a folder of "
-        "pictures, an address with '://', 'synthetic' or 'synthetic:PICTURE'"
+        f"there is no file or folder '{masked_address(text)}': a source is a camera's index, a video, a picture, a "
+        "folder of pictures, an address with '://', 'synthetic' or 'synthetic:PICTURE'"
     )
 
 
@@ -165,16 +167,17 @@ def _opened(make: Callable[..., _Reader], decoder: Decoder | None, name: str) ->
     """The reader that ``make`` makes, with a ``context`` for NVDEC, or without one."""
     if decoder is not None and decoder not in get_args(Decoder):
         raise SourceError(f"there is no decoder '{decoder}' for {name}: it is one of {', '.join(get_args(Decoder))}")
+    context = cuda_contexts.last()
     if decoder == "nvdec":
-        if not CudaContext.is_current():
+        if context is None:
             raise SourceError(
                 f"NVDEC cannot decode {name}: no CudaContext is current on this thread; open it inside "
                 "'with fb.CudaContext():'"
             )
-        return make(context=CudaContext.current(), is_named=True)
-    if decoder is None and CudaContext.is_current():
+        return make(context=context, is_named=True)
+    if decoder is None and context is not None:
         try:
-            return make(context=CudaContext.current())
+            return make(context=context)
         except SourceError as error:
             reader = make()  # what is broken for both decoders raises here
             log.warning(f"the CPU decodes: {error}")

@@ -18,8 +18,8 @@ import numpy.typing as npt
 from ...errors import SourceError
 from ..decode.containers import MAX_PIXELS
 from .image_headers import claimed_size
+from .layouts import Layout, layout_of
 from .opencv import load_cv2
-from .pixel_layouts import Layout, layout_of
 
 Pixels = npt.NDArray[np.uint8]
 PICTURES = frozenset({".png", ".jpg", ".jpeg", ".bmp", ".webp", ".tif", ".tiff"})

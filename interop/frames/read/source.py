@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import Literal, Protocol, overload
+from typing import Any, Literal, Protocol, overload
 
 from ...errors import FramebindError, SourceError
 from ...gl.context import GlContext
@@ -18,9 +18,8 @@ from ...yuv import YuvPicture
 from ..decode.tags import VideoTags
 from ..decode.thread_times import WorkTime
 from ..frame import Frame
-from .av_reader import AvReader
-from .decoded_reader import DecodedReader
-from .handover import NOTHING_YET, Waits
+from .files import AvReader, DecodedReader
+from .handover import NOTHING_YET, Handover, Waits
 from .pictures import PictureFeed, converted, converted_frames
 from .readers import FrameReader
 from .streams import StreamReader
@@ -81,8 +80,8 @@ class Source(Uncopied):
 
     def __init__(self, reader: FrameReader, loop: bool = False) -> None:
         self._reader, self._loop = reader, loop
-        self._worker = Worker(reader, loop=loop)
-        self._is_read = False
+        self._worker: Worker | None = None
+        self._is_read = self._is_stopped = False
         self._feed: Feed | None = None
         self._last: Frame | None = None
         self._last_at = 0.0
@@ -158,12 +157,12 @@ class Source(Uncopied):
     @property
     def dropped(self) -> int:
         """The number of frames of a live source that were not taken in time."""
-        return self._worker.handover.dropped
+        return 0 if self._worker is None else self._worker.handover.dropped
 
     @property
     def decoding(self) -> WorkTime:
         """The time of the worker thread, which decodes."""
-        return self._worker.handover.work
+        return WorkTime() if self._worker is None else self._worker.handover.work
 
     @property
     def damaged(self) -> int:
@@ -173,7 +172,7 @@ class Source(Uncopied):
     @property
     def reconnects(self) -> int:
         """The number of times that a camera or a stream that was lost came back."""
-        return self._worker.handover.reconnects
+        return 0 if self._worker is None else self._worker.handover.reconnects
 
     # Frames -----------------------------------------------------------------------------------------------------------
 
@@ -252,7 +251,7 @@ class Source(Uncopied):
 
     def _handed_over(self, on: Place, *, wait: bool, timer: GlTimer | None) -> Iterator[Frame | None]:
         """Frames that the worker decodes."""
-        feed, handover = self._start(on, timer), self._worker.handover
+        feed, handover = self._start(on, timer)
         window = None if on is None or on == "cpu" or isinstance(on, GlContext) else on
         try:
             while (slot := handover.take(self._patience() if wait else 0.0)) is not None:
@@ -282,10 +281,14 @@ class Source(Uncopied):
             raise SourceError(f"{self.name} was read already: open it again to read it from the start")
         self._is_read = True
 
-    def _start(self, on: Place, timer: GlTimer | None) -> Feed:
+    def _start(self, on: Place, timer: GlTimer | None) -> tuple[Feed, Handover[Any]]:
         """Start the worker thread: it decodes into upload memory of a context, or hands over planes."""
-        reader, handover = self._reader, self._worker.handover
+        reader = self._reader
         self._begin(on)
+        worker = Worker(reader, loop=self._loop)
+        handover = worker.handover
+        if self._is_stopped:
+            handover.stop()
         try:
             if on is None or on == "cpu":
                 is_video = isinstance(reader, DecodedReader)
@@ -297,10 +300,10 @@ class Source(Uncopied):
         except FramebindError:
             self._is_read = False  # no frame was: another context may have room
             raise
-        self._feed = feed
-        self._worker.start(read, every=self.every, retry=self.waits.retry, ready=self.ready)
+        self._feed, self._worker = feed, worker
+        worker.start(read, every=self.every, retry=self.waits.retry, ready=self.ready)
         self._last_at = time.perf_counter()
-        return feed
+        return feed, handover
 
     def _patience(self) -> float | None:
         """Seconds to wait for the next frame; None, without end, unless the source is live."""
@@ -348,13 +351,19 @@ class Source(Uncopied):
 
     def stop(self) -> None:
         """End the iteration and the worker thread, and close the camera or file. May be called more than once."""
+        self._is_stopped = True
+        if self._worker is None or self._feed is None:
+            self._reader.close()
+            return
         self.end_soon()
-        if self._worker.join(self.waits.end) and self._feed is not None:
-            self._feed.release()
+        self._worker.join(self.waits.end)
+        self._feed.release()
 
     def end_soon(self) -> None:
         """Ask the worker thread to end, without waiting: several sources that stop together end at the same time."""
-        self._worker.handover.stop()
+        self._is_stopped = True
+        if self._worker is not None:
+            self._worker.handover.stop()
 
     def __repr__(self) -> str:
         rate = f", {self.fps:g} fps" if self.fps else ""

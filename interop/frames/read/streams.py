@@ -13,8 +13,7 @@ from ..decode.containers import LIVE_OPEN_SECONDS
 from ..decode.decoder import VideoDecoder
 from ..decode.nvdec import open_nvdec
 from ..decode.streams import StreamOptions, scheme_of
-from .av_reader import AvReader
-from .decoded_reader import DecodedReader, decoder_layout
+from .files import AvReader, DecodedReader
 from .handover import Waits
 
 log = logging.getLogger("framebind.streams")
@@ -70,12 +69,11 @@ class StreamReader(DecodedReader):
         context: CudaContext | None = None,
         is_named: bool = False,
     ) -> None:
-        self._address, self._options, self._decoder, self.name = address, options, decoder, decoder.name
+        self._address, self._options, self._decoder = address, options, decoder
         super().__init__(context, is_named=is_named)
-        self._frames, self._clock = decoder.native_frames(), _Clock()
-        self.live, self.fps = True, decoder.fps
-        self.turn = decoder.turn if decoder.format else 0
-        self.size, self.layout = decoder_layout(decoder)
+        self._frames, self._clock = decoder.frames(), _Clock()
+        self.live = True
+        self._describe(decoder)
         self.captured: float | None = None
         self.time: float | None = None
         self.status, self._damaged = "", 0
@@ -114,7 +112,7 @@ class StreamReader(DecodedReader):
 
     def _open(self) -> None:
         self._decoder = _connect(self._address, self._options, self.context)
-        self._frames = self._decoder.native_frames()
+        self._frames = self._decoder.frames()
 
     def reopen(self) -> bool:
         """Try once to connect again. Raises SourceError once the options' limit is reached."""
@@ -131,7 +129,7 @@ class StreamReader(DecodedReader):
             self._decoder.close()
             self.live = False
             return False
-        self._frames = self._decoder.native_frames()
+        self._frames = self._decoder.frames()
         self._clock.begin_anew()
         log.warning("%s is back after %.1f s, attempt %d", self.name, self._seconds_lost(), self._attempts)
         return True

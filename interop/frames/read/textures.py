@@ -9,7 +9,7 @@ from ...gl.context import GlContext
 from ...gl.timer import GlTimer
 from ..frame import Frame
 from .handover import SLOTS, Handover
-from .pixel_layouts import Layout
+from .layouts import Layout
 from .readers import Pixels
 from .upload import UploadRing
 

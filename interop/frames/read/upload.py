@@ -26,7 +26,7 @@ from ...gl.state import (
 from ...gl.state import texture as bound_texture
 from ...gl.texture import GlTexture
 from ...transfers import CAMERA_FRAME, transfers
-from .pixel_layouts import Layout, layout_of
+from .layouts import Layout, layout_of
 from .readers import Pixels
 
 _MAP_ANEW = GL.MAP_WRITE_BIT | GL.MAP_INVALIDATE_BUFFER_BIT | GL.MAP_UNSYNCHRONIZED_BIT
@@ -91,7 +91,7 @@ class UploadRing:
         self._raw = context.objects.generate("texture")
         self._finalizer = weakref.finalize(self, _free, context, self._buffers, self._raw)
         self._finalizer.atexit = False
-        self._program = context.objects.once("program", f"{layout.name} to rgba", lambda: _build(context, layout))
+        self._program = context.objects.once("program", layout.glsl, lambda: _build(context, layout))
         objects = context.objects
         self._vertex_array = objects.once("vertex array", "empty", lambda: objects.generate("vertex array"))
         self.textures = [GlTexture(width, height, "rgba8", label=f"camera frame {slot}") for slot in range(slots)]

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from ...errors import SourceError
 from ..frame import Frame
-from .av_reader import AvReader
+from .files import AvReader
 from .handover import Handover, Read, decode
 from .readers import FrameReader
 
@@ -42,14 +42,11 @@ class Worker:
         self.handover.ready = ready
         self._thread.start()
 
-    def join(self, seconds: float) -> bool:
-        """Wait until the thread has ended and the reader is closed. Returns whether there was a thread."""
-        if self._thread is None:
-            self._reader.close()
-            return False
+    def join(self, seconds: float) -> None:
+        """Wait until the thread has ended, and the reader is closed. Raises SourceError if it hangs."""
+        assert self._thread is not None, "it was started"
         self._thread.join(seconds)
         if self._thread.is_alive():
             raise SourceError(
                 f"{self._reader.name} does not answer: its driver hangs in a read that cannot be interrupted"
             )
-        return True

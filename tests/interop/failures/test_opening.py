@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import framebind as fb
-from framebind.interop.frames.read.pixel_layouts import Layout
+from framebind.interop.frames.read.layouts import Layout
 from framebind.interop.frames.read.upload import UploadRing
 from framebind.interop.gl.compute.device import GlDevice
 from framebind.interop.gl.compute.one_dispatch import GlProgram

@@ -46,7 +46,10 @@ class AnyDecoder(KeptDecoder):
 def frames(path: Path, kept: KeptDecoder | None = None, **part: Any) -> Frames:
     """The times and bytes of a video's frames."""
     with VideoDecoder(path, kept=kept, **part) as decoder:
-        return [(each.time, b"".join(plane.tobytes() for plane in each.planes)) for each in decoder.frames()]
+        return [
+            (decoder.time_of(each), b"".join(plane.tobytes() for plane in decoder.planes(each)))
+            for each in decoder.frames()
+        ]
 
 
 def clips(folder: Path, suffix: str = ".mp4", count: int = 3) -> list[Path]:

@@ -19,7 +19,9 @@ EVERY_TENTH = {"g": "10"}
 def times_of(path: Path, start: float = 0.0, end: float | None = None) -> list[tuple[float, int]]:
     """The time of each frame, and the sum of its luma."""
     with VideoDecoder(path, start=start, end=end) as decoder:
-        return [(frame.time, int(frame.planes[0].sum(dtype=np.int64))) for frame in decoder.frames()]
+        return [
+            (decoder.time_of(frame), int(decoder.planes(frame)[0].sum(dtype=np.int64))) for frame in decoder.frames()
+        ]
 
 
 CLIPS: dict[str, tuple[str, dict[str, str]]] = {

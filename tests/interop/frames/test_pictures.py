@@ -51,18 +51,18 @@ class Frame:
 
 
 class Decoder:
-    """A decoder of so many frames in three surfaces that come again and again. ``frames`` are those that are alive."""
+    """A decoder of so many frames in three surfaces that come again and again. ``given`` were decoded."""
 
     name, codec, is_on_gpu, rotation = "video 'clip.mp4'", "h264", True, 0
 
     def __init__(self, count: int) -> None:
-        self.count, self.frames = count, list[weakref.ref[Frame]]()
+        self.count, self.given = count, list[weakref.ref[Frame]]()
         self.memory = [fb.CudaArray.from_array(np.zeros((2 * HEIGHT, PITCH), np.uint8)) for _ in range(3)]
 
-    def native_frames(self) -> Iterator[Frame]:
+    def frames(self) -> Iterator[Frame]:
         for number in range(self.count):
             frame = Frame(self.memory[number % 3].pointer)
-            self.frames.append(weakref.ref(frame))
+            self.given.append(weakref.ref(frame))
             try:  # as in VideoDecoder: close() of Python 3.12.3 leaves the variables of a generator otherwise
                 yield frame
             finally:
@@ -73,7 +73,7 @@ class Decoder:
 
     @property
     def alive(self) -> int:
-        return sum(frame() is not None for frame in self.frames)
+        return sum(frame() is not None for frame in self.given)
 
 
 def test_surfaces_are_bound_in_place_and_given_back_behind_the_model(recorder: RecordingDriver) -> None:
@@ -209,7 +209,7 @@ def test_frames_of_another_thread_s_decoder_are_taken_in_order_and_given_back(re
             place[1].put(next(source), owners[source])
             handover.filled(place[0], 0.0, None)
 
-        first, second = decoder.native_frames(), other.native_frames()
+        first, second = decoder.frames(), other.frames()
         owners: dict[Any, Any] = {first: decoder, second: other}
         recorder.calls.clear()
         decode(first)

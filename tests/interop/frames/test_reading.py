@@ -7,7 +7,7 @@ import subprocess
 import sys
 from fractions import Fraction
 from pathlib import Path
-from types import SimpleNamespace
+from types import FrameType
 from typing import Any, NamedTuple
 
 import av
@@ -19,9 +19,9 @@ from av.video.codeccontext import VideoCodecContext
 import framebind as fb
 from framebind.interop.frames.decode.decoder import VideoDecoder
 from framebind.interop.frames.decode.frame_times import FrameTimes
-from framebind.interop.frames.decode.planar import PlanarFormat
 from framebind.interop.frames.decode.seeking import packets_from
 from framebind.interop.frames.decode.tags import read_tags
+from framebind.interop.yuv import PlanarFormat
 from support.video.clips import damage_h264, damage_jpegs, turn_track, write_clip
 from support.video.textures import textures
 
@@ -43,13 +43,13 @@ Values = npt.NDArray[np.float64]
 
 def formula(frame: Any, layout: PlanarFormat) -> Values:
     """RGB of a decoded frame by the formula of its matrix, in floats, 0 to 255."""
-    word, unit = ("u1", 1) if layout.yuv.dtype == "uint8" else ("<u2", 4)
+    word, unit = ("u1", 1) if layout.layout.dtype == "uint8" else ("<u2", 4)
     planes: list[Values] = []
     for number, plane in enumerate(frame.planes):
         rows = np.frombuffer(plane, np.uint8).reshape(-1, plane.line_size)
         values = rows.view(word)[:, : plane.width].astype(float)
         if number:
-            values = values.repeat(layout.yuv.columns, axis=1).repeat(layout.yuv.rows, axis=0)
+            values = values.repeat(layout.layout.columns, axis=1).repeat(layout.layout.rows, axis=0)
         planes.append(values[: layout.height, : layout.width])
     y, u, v = planes
     full = layout.colours.range == "full"
@@ -107,7 +107,7 @@ def test_times_of_a_variable_frame_rate(context: fb.GlContext, tmp_path: Path) -
 def test_a_part_of_a_video_by_time(tmp_path: Path) -> None:
     path = write_clip(tmp_path / "clip.mp4", frames=50, options={"g": "12"})
     with VideoDecoder(path, start=0.5, end=1.0) as decoder:
-        times = [frame.time for frame in decoder.frames()]
+        times = [decoder.time_of(frame) for frame in decoder.frames()]
     assert times == pytest.approx([number / 25 for number in range(13, 25)], abs=1e-3)
     with fb.open_source(path.as_uri(), start=0.5, decoder="cpu") as source:
         assert source.decoder == "cpu"
@@ -137,7 +137,7 @@ def test_frames_after_damage_near_the_end_are_not_lost(
 
     def read(**given: Any) -> tuple[list[float], int]:
         with VideoDecoder(path, **given) as decoder:
-            return [frame.time for frame in decoder.frames()], decoder.damaged
+            return [decoder.time_of(frame) for frame in decoder.frames()], decoder.damaged
 
     expected = read(one_thread=True)
     assert (len(expected[0]), expected[1]) == (14, 1)
@@ -180,14 +180,14 @@ def test_a_closed_video_holds_no_decoder(tmp_path: Path) -> None:
 
     path, before = write_clip(tmp_path / "clip.mp4", frames=4), contexts()
     decoder = VideoDecoder(path)
-    frames = decoder.native_frames()
+    frames = decoder.frames()
     frame, _ = next(frames), next(frames)
     assert contexts() == before + 1
     decoder.close()
     assert contexts() == before
     assert sys.getrefcount(frame) == 2, "only this test holds the first frame: surfaces go before the context, too"
     assert list(frames) == []
-    assert decoder.decoded(frame).planes[0].shape == (48, 64), "frames that were given out stay"
+    assert decoder.planes(frame)[0].shape == (48, 64), "frames that were given out stay"
 
 
 def test_absurd_times_are_none(tmp_path: Path) -> None:
@@ -256,7 +256,9 @@ def test_a_part_has_all_of_its_frames_in_files_without_an_index(name: str, tmp_p
 
     def frames(start: float) -> list[tuple[float, bytes]]:
         with VideoDecoder(path, start=start) as decoder:
-            return [(round(frame.time, 3), frame.planes[0].tobytes()) for frame in decoder.frames()]
+            return [
+                (round(decoder.time_of(frame), 3), decoder.planes(frame)[0].tobytes()) for frame in decoder.frames()
+            ]
 
     path = write_clip(tmp_path / name, frames=30, options={"g": "12"})
     whole = frames(0.0)
@@ -282,7 +284,7 @@ def test_times_increase_where_the_container_does_not_tell_them(name: str, tmp_pa
     """.avi has no times of presentation, though H.264 orders frames anew; raw H.264 has no times at all."""
     path = write_clip(tmp_path / name, frames=12, options={"bf": "3"})
     with VideoDecoder(path) as decoder:
-        times = [frame.time for frame in decoder.frames()]
+        times = [decoder.time_of(frame) for frame in decoder.frames()]
     assert np.diff(times) == pytest.approx(1 / 25, abs=1e-6) and len(times) == 12
 
 
@@ -292,13 +294,35 @@ def test_a_clock_that_is_set_back_runs_on(frames: int, tmp_path: Path) -> None:
     path = write_clip(tmp_path / "a.ts", "mpeg2video", frames=frames)
     path.write_bytes(path.read_bytes() * 2)
     with VideoDecoder(path) as decoder:
-        times = [frame.time for frame in decoder.frames()]
+        times = [decoder.time_of(frame) for frame in decoder.frames()]
     assert np.diff(times) == pytest.approx(1 / 25, abs=1e-6) and len(times) == 2 * frames
 
 
 @pytest.mark.parametrize("make", [Fraction, Rational])
 def test_the_shape_of_pixels_is_read_from_any_version_of_pyav(make: Any) -> None:
-    context = SimpleNamespace(sample_aspect_ratio=None, color_primaries=1, color_trc=1)
     for turn, expected in ((0, Fraction(4, 3)), (90, Fraction(3, 4))):
-        tags = read_tags(SimpleNamespace(sample_aspect_ratio=make(4, 3)), context, turn)
+        tags = read_tags(make(4, 3), 1, 1, turn)
         assert tags.pixel_aspect == expected and isinstance(tags.pixel_aspect, Fraction)
+
+
+MOST_FILES = 8
+"""Files of framebind that open a video. There were 19."""
+
+
+def test_opening_a_video_takes_few_files(tmp_path: Path) -> None:
+    path, files = write_clip(tmp_path / "clip.mp4", frames=10), set[str]()
+    fb.open_source(path).stop()
+    folder = str(Path(fb.__file__).parent)
+
+    def note(frame: FrameType, event: str, _argument: Any) -> None:
+        if event == "call" and frame.f_code.co_filename.startswith(folder):
+            files.add(frame.f_code.co_filename.removeprefix(folder))
+
+    sys.setprofile(note)
+    try:
+        source = fb.open_source(path)
+    finally:
+        sys.setprofile(None)
+    source.stop()
+    files = {file for file in files if not file.startswith("/tests/")}
+    assert 0 < len(files) <= MOST_FILES, sorted(files)

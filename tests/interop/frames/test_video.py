@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pytest
 
 import framebind as fb
-from framebind.interop.frames.read.pixel_layouts import layout_of
+from framebind.interop.frames.read.layouts import layout_of
 from framebind.interop.frames.read.readers import MotionReader
 from framebind.interop.frames.read.source import Source
 from framebind.interop.frames.read.upload import UploadRing

@@ -15,7 +15,7 @@ import pytest
 import framebind as fb
 from framebind.interop.cl.api import loader
 from framebind.interop.device import Device
-from framebind.interop.frames.read.pixel_layouts import layout_of
+from framebind.interop.frames.read.layouts import layout_of
 from framebind.interop.frames.read.readers import Pixels
 from framebind.interop.frames.read.source import Source
 from framebind.interop.gl import context as contexts

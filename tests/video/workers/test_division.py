@@ -43,7 +43,7 @@ def run(work: Work, unit: Unit) -> list[Event]:
 
 def times_of(path: Path) -> list[float]:
     with VideoDecoder(path) as decoder:
-        return [frame.time for frame in decoder.frames()]
+        return [decoder.time_of(frame) for frame in decoder.frames()]
 
 
 def rows_of(path: Path) -> list[Any]:

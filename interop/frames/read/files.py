@@ -1,11 +1,14 @@
-"""The reader of video files by PyAV: planes of Y, U and V go to upload memory as they are."""
+"""Readers of videos that PyAV decodes: their base, and the reader of files."""
 
 from __future__ import annotations
 
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from ...cuda.context import CudaContext
 from ...errors import SourceError
@@ -13,9 +16,92 @@ from ...yuv import YuvPicture
 from ..decode.decoder import MISSING, VideoDecoder
 from ..decode.nvdec import NvdecPictures, open_nvdec
 from ..decode.streams import StreamOptions
+from ..decode.tags import VideoTags
 from ..frame import Frame
-from .decoded_reader import DecodedReader, decoder_layout
-from .pictures import bindable
+from .layouts import Layout, layout_of, planar_layout
+from .pictures import PictureSlot, bindable
+from .readers import Pixels
+
+
+class DecodedReader(ABC):
+    """A video that PyAV decodes. With ``context`` NVDEC decodes it to the memory of that context's GPU:
+    ``read_picture`` gives frames then, and ``read`` does not. ``is_named``: NVDEC was asked for by name.
+    """
+
+    name: str
+    turn: int
+    size: tuple[int, int]
+    _decoder: VideoDecoder
+
+    def __init__(self, context: CudaContext | None, *, is_named: bool) -> None:
+        self.context, self._is_named = context, is_named
+
+    @property
+    def decoder(self) -> str:
+        """The decoder: "nvdec" or "cpu"."""
+        return "cpu" if self.context is None else "nvdec"
+
+    @property
+    def rotation(self) -> int:
+        """Degrees clockwise from an upright frame to its planes."""
+        return self._decoder.rotation
+
+    @property
+    def tags(self) -> VideoTags:
+        """The shape of the video's pixels, and the light that its colours stand for."""
+        return self._decoder.tags
+
+    @property
+    def layout(self) -> Layout:
+        """The layout in which ``read`` writes frames; the GPU converts it to upright textures."""
+        format = self._decoder.format
+        return layout_of("bgr", *self.size) if format is None else planar_layout(format, self.turn)
+
+    def _describe(self, decoder: VideoDecoder) -> None:
+        """Take over what a decoder says of its frames."""
+        self.name, self.fps = decoder.name, decoder.fps
+        self.turn = decoder.turn if decoder.format else 0
+        self.size = decoder.size if self.turn % 180 == 0 else decoder.size[::-1]
+
+    def read(self, view: Pixels) -> bool:
+        """Write the planes of the next frame into ``view``; False if there is none. Raises SourceError."""
+        frame = self._next()
+        if frame is not None:
+            flat, at = view.reshape(-1), 0
+            for plane in self._decoder.planes(frame):
+                np.copyto(flat[at : at + plane.size].reshape(plane.shape), plane)
+                at += plane.size
+        return frame is not None
+
+    def read_picture(self, slot: PictureSlot) -> bool:
+        """Put the next frame into ``slot`` as it was decoded, not turned; False if there is none."""
+        frame = self._next()
+        if frame is not None:
+            slot.put(frame, self._decoder)
+        return frame is not None
+
+    def leave_gpu(self) -> None:
+        """Let the CPU decode, from the beginning, or on a new connection.
+
+        Raises SourceError if NVDEC was asked for by name.
+        """
+        if self.context is None:
+            return
+        if self._is_named:
+            raise SourceError(
+                f"{self.name} has frames on the GPU only, as decoder='nvdec' says: leave it out, or take 'cpu'"
+            )
+        self._decoder.close()
+        self.context = None
+        self._open()
+
+    @abstractmethod
+    def _next(self) -> Any:
+        """The next frame (av.VideoFrame); None if there is none."""
+
+    @abstractmethod
+    def _open(self) -> None:
+        """Begin to decode by what ``context`` says."""
 
 
 class AvReader(DecodedReader):
@@ -44,13 +130,11 @@ class AvReader(DecodedReader):
         super().__init__(context, is_named=is_named)
         self._on_gpu: NvdecPictures | None = None
         self._open()
-        self.name = self._decoder.name
-        self.fps, self.length = self._decoder.fps, self._decoder.length
+        self._describe(self._decoder)
+        self.length = self._decoder.length
         seconds = self._decoder.seconds
         if (start or end is not None) and self.fps and seconds is not None:
             self.length = max(round((min(end or seconds, seconds) - start) * self.fps), 1)
-        self.turn = self._decoder.turn if self._decoder.format else 0
-        self.size, self.layout = decoder_layout(self._decoder)
 
     def _open(self) -> None:
         start, end = self.part
@@ -58,7 +142,7 @@ class AvReader(DecodedReader):
             self._decoder = VideoDecoder(self._source, start=start, end=end, stream=self._stream)
         else:
             self._decoder = open_nvdec(self._source, self.context, start=start, end=end, stream=self._stream)
-        self._frames, self._number = self._decoder.native_frames(), 0
+        self._frames, self._number = self._decoder.frames(), 0
 
     @property
     def damaged(self) -> int:
