@@ -1,15 +1,75 @@
-"""Whole videos, folders of them and live streams through a model. This library imports public names only."""
+"""Frames, whole videos, folders of them and live streams through a model. Use: ``fb.video``.
+
+This file is a door: it alone in ``video`` names modules of ``interop``. The library behind it uses public names.
+"""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from ..interop.frames.decode.division import VideoPart, divide_video, video_seconds
+    from ..interop.frames.decode.streams import StreamOptions, masked_address
+    from ..interop.frames.decode.tags import VideoTags
+    from ..interop.frames.decode.thread_times import WorkTime
+    from ..interop.frames.frame import Frame
+    from ..interop.frames.paint.marks import Marks
+    from ..interop.frames.paint.planes import Planes
+    from ..interop.frames.read.camera import Camera, list_cameras
+    from ..interop.frames.read.opening import open_source
+    from ..interop.frames.read.source import Source
+    from ..interop.frames.write.joined import join_videos
+    from ..interop.frames.write.video_writer import VideoWriter
+    from ..interop.gl.draw.window import Window
     from .live.result import WatchResult
     from .live.watch import Watch
+    from .session.stage import VideoStage
 
-__all__ = ["Watch", "WatchResult"]
+__all__ = [
+    "Camera",
+    "Frame",
+    "Marks",
+    "Planes",
+    "Source",
+    "StreamOptions",
+    "VideoPart",
+    "VideoStage",
+    "VideoTags",
+    "VideoWriter",
+    "Watch",
+    "WatchResult",
+    "Window",
+    "WorkTime",
+    "divide_video",
+    "join_videos",
+    "list_cameras",
+    "masked_address",
+    "open_source",
+    "video_seconds",
+]
 
-_LATE = {"Watch": ".live.watch", "WatchResult": ".live.result"}
+_FRAMES = "..interop.frames"
+_LATE = {
+    "Camera": f"{_FRAMES}.read.camera",
+    "Frame": f"{_FRAMES}.frame",
+    "Marks": f"{_FRAMES}.paint.marks",
+    "Planes": f"{_FRAMES}.paint.planes",
+    "Source": f"{_FRAMES}.read.source",
+    "StreamOptions": f"{_FRAMES}.decode.streams",
+    "VideoPart": f"{_FRAMES}.decode.division",
+    "VideoStage": ".session.stage",
+    "VideoTags": f"{_FRAMES}.decode.tags",
+    "VideoWriter": f"{_FRAMES}.write.video_writer",
+    "Watch": ".live.watch",
+    "WatchResult": ".live.result",
+    "Window": "..interop.gl.draw.window",
+    "WorkTime": f"{_FRAMES}.decode.thread_times",
+    "divide_video": f"{_FRAMES}.decode.division",
+    "join_videos": f"{_FRAMES}.write.joined",
+    "list_cameras": f"{_FRAMES}.read.camera",
+    "masked_address": f"{_FRAMES}.decode.streams",
+    "open_source": f"{_FRAMES}.read.opening",
+    "video_seconds": f"{_FRAMES}.decode.division",
+}
 """Public names with their modules, which are imported when they are first used: commands start faster."""
 
 
