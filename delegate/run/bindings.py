@@ -22,7 +22,7 @@ from ..plan.binding import Binding, TextureMapping
 from ..plan.mapping import ORDERS, check_mapping, mapped_parameters, order_of, sampling_of
 from .arrays import array_values, array_view, check_type, check_written, fill, memory_of
 from .messages import tensor_label
-from .planes import Planes, byte_planes, check_bytes, host_plane, yuv_planes
+from .planes import PlacedPlanes, byte_planes, check_bytes, host_plane, yuv_planes
 
 _TEXEL_DTYPES = {
     "rgba8": "uint8", "bgra8": "uint8", "r8": "uint8", "rgba16f": "float16", "rgba32f": "float32", "r32f": "float32",
@@ -141,11 +141,11 @@ def _host_again(device: Device, array: np.ndarray, previous: Binding) -> Binding
     return replace(previous, hosts=(host.exchanged(array),)) if host.like(array) else None
 
 
-def _bytes_on_host(device: Device, array: np.ndarray, where: str, previous: Binding | None) -> Planes:
+def _bytes_on_host(device: Device, array: np.ndarray, where: str, previous: Binding | None) -> PlacedPlanes:
     """The planes of an array of bytes in the CPU's memory."""
     check_bytes(array.dtype, where)
     host, layout = host_plane(device, array, where, previous.hosts[0] if previous and previous.hosts else None)
-    return Planes(*byte_planes(layout, where), (host.buffer,), (host,))
+    return PlacedPlanes(*byte_planes(layout, where), (host.buffer,), (host,))
 
 
 def _video(
@@ -189,7 +189,7 @@ def _video_again(device: Device, picture: YuvPicture, previous: Binding) -> Bind
     return binding
 
 
-def _planes_again(planes: Planes, colours: YuvColours | None, previous: Binding) -> Binding | None:
+def _planes_again(planes: PlacedPlanes, colours: YuvColours | None, previous: Binding) -> Binding | None:
     """The binding of another picture in planes; None if it is not like the one before to kernels."""
     view, parameters = previous.view, previous.parameters
     if not isinstance(view, PlanePicture) or bool(planes.hosts) != bool(previous.hosts):
@@ -201,7 +201,7 @@ def _planes_again(planes: Planes, colours: YuvColours | None, previous: Binding)
 
 
 def _planes(
-    planes: Planes, video: YuvPicture | None, tensor: TensorInfo, where: str, mapping: TextureMapping
+    planes: PlacedPlanes, video: YuvPicture | None, tensor: TensorInfo, where: str, mapping: TextureMapping
 ) -> Binding:
     """A picture in planes: of bytes, or of ``video``."""
     channels, has = tensor.bhwc[3], 3 if video is not None else planes.channels
@@ -238,7 +238,7 @@ def _buffer(resource: Resource, tensor: TensorInfo, what: str, mapping: TextureM
     if resource.layout is not None and resource.layout.dtype == np.uint8:
         if write:
             raise BindingError(f"{where}: {_INPUTS_ONLY}")
-        return _planes(Planes(*byte_planes(resource.layout, where), (resource,)), None, tensor, where, mapping)
+        return _planes(PlacedPlanes(*byte_planes(resource.layout, where), (resource,)), None, tensor, where, mapping)
     _check_unmapped(resource.label, what, mapping)
     if resource.layout is not None:
         return Binding(resource, array_view(resource.layout, tensor, where, write=write))

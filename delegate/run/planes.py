@@ -33,7 +33,7 @@ class PlacedPlane(NamedTuple):
     parameters: tuple[float, ...]
 
 
-class Planes(NamedTuple):
+class PlacedPlanes(NamedTuple):
     """A picture's size in pixels, its planes, and the objects in which they lie. ``hosts`` are those that stand for
     arrays in the CPU's memory.
     """
@@ -119,7 +119,7 @@ def _check_reach(numbers: int, placed: Sequence[PlacedPlane], where: str) -> Non
 # Video ----------------------------------------------------------------------------------------------------------------
 
 
-def yuv_planes(device: Device, picture: YuvPicture, where: str, before: Sequence[HostArray]) -> Planes:
+def yuv_planes(device: Device, picture: YuvPicture, where: str, before: Sequence[HostArray]) -> PlacedPlanes:
     """The planes of a picture of video. ``before`` are the arrays that were bound until now, for their buffers.
 
     Raises BindingError, which begins with ``where``, if they do not fit the picture.
@@ -144,7 +144,7 @@ def yuv_planes(device: Device, picture: YuvPicture, where: str, before: Sequence
         if layout is None and not resource.format:
             _check_buffer(placed[-1], resource, device.traits.word_bytes, size, part)
     assert size is not None
-    return Planes(size, tuple(placed), tuple(resources), tuple(hosts))
+    return PlacedPlanes(size, tuple(placed), tuple(resources), tuple(hosts))
 
 
 def host_plane(
