@@ -166,6 +166,13 @@ class Network:
         interpreter = self._interpreter if self.mode == "gpu" else self._without_bindings()
         return interpreter.get_tensor(tensor)
 
+    def run_on(self, frame: Any, sampling: Sampling) -> Outputs:
+        """Run the model on a picture, which is bound to its first input. Returns the outputs of ``bind_outputs``."""
+        outputs = self._outputs or self.bind_outputs()
+        self.bind_sampled(next(iter(self.inputs)), frame, sampling)
+        self.run()
+        return outputs
+
     def run(self) -> None:
         """Compute the outputs from the inputs."""
         if self.mode == "gpu":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,8 +16,7 @@ import framebind as fb
 from ..apis import DECODING
 from ..copies import WEB_PICTURE
 from ..models import find_model
-from ..network import Network, Outputs, Sampling
-from ..session.bound_session import in_stored
+from ..network import Network
 from ..work import Work
 from .pictures import WIDEST
 
@@ -42,7 +42,6 @@ class BindingViewer:
         self.context, self._work, self._api = context, work, api
         path, options = find_model(work.model_name), replace(work.options, backend=api.short)
         self.model = Network(path, options.options(path), api=api)
-        self.outputs = self.model.bind_outputs()
 
     def open(self, address: str, options: fb.StreamOptions) -> fb.Source:
         if self._api is not DECODING:
@@ -53,8 +52,8 @@ class BindingViewer:
         finally:
             self.context.release()
 
-    def poll(self, source: fb.Source) -> fb.YuvPicture | None:
-        return source.poll_picture()
+    def frames(self, source: fb.Source) -> Iterator[fb.Frame | None]:
+        return source.frames(wait=False)
 
     def view(self, source: fb.Source, name: str) -> BoundView:
         return BoundView(self, self._work, source)
@@ -67,32 +66,23 @@ class BoundView:
     """A stream's finder, and its last picture. Implements View."""
 
     def __init__(self, viewer: BindingViewer, work: Work, source: fb.Source) -> None:
-        self._viewer, self._work, self._source = viewer, work, source
+        self._viewer, self._work = viewer, work
         self._use(source.size)
-        self._picture: fb.YuvPicture | None = None
+        self._frame: fb.Frame | None = None
 
     def _use(self, size: tuple[int, int]) -> None:
         """Find things in frames of that size, upright, from now on."""
         self._size, self._finder = size, self._work.finder(self._viewer.model, size)
 
-    def find(self, frame: fb.YuvPicture) -> list[dict[str, Any]]:
-        rotation, self._picture = self._source.rotation, frame
-        width, height = frame.width or 0, frame.height or 0
-        size = (height, width) if rotation % 180 else (width, height)
-        if size != self._size:  # a stream that came back: NVDEC does not scale
-            self._use(size)
-
-        def look(sampling: Sampling) -> Outputs:
-            model = self._viewer.model
-            model.bind_sampled(next(iter(model.inputs)), frame, in_stored(sampling, size, rotation))
-            model.run()
-            return self._viewer.outputs
-
-        return self._finder.find(look)
+    def find(self, frame: fb.Frame) -> list[dict[str, Any]]:
+        self._frame = frame
+        if frame.size != self._size:  # a stream that came back: NVDEC does not scale
+            self._use(frame.size)
+        return self._finder.find(partial(self._viewer.model.run_on, frame))
 
     def pixels(self) -> npt.NDArray[Any]:
-        assert self._picture is not None
-        pixels = read_picture(self._picture, self._source.rotation)
+        assert self._frame is not None
+        pixels = read_picture(self._frame.planes, self._frame.rotation)
         if self._finder.colored_mask is not None:
             height, width = pixels.shape[:2]
             tint(pixels, self._finder.colored_mask((width, height)))

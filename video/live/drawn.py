@@ -40,8 +40,8 @@ class DrawingViewer:
     def open(self, address: str, options: fb.StreamOptions) -> fb.Source:
         return fb.open_source(address, stream=options)
 
-    def poll(self, source: fb.Source) -> fb.GlTexture | None:
-        return source.poll(self._context)
+    def frames(self, source: fb.Source) -> Iterator[fb.Frame | None]:
+        return source.frames(self._context, wait=False)
 
     def view(self, source: fb.Source, name: str) -> DrawnView:
         picture = fb.GlTexture(*source.size, "rgba8", label=f"the picture of {name}")
@@ -68,8 +68,8 @@ class DrawnView:
     def __init__(self, viewer: DrawingViewer, task: Drawing, picture: fb.GlTexture) -> None:
         self._viewer, self._task, self._picture = viewer, task, picture
 
-    def find(self, frame: fb.GlTexture) -> list[dict[str, Any]]:
-        self._task.draw(frame)
+    def find(self, frame: fb.Frame) -> list[dict[str, Any]]:
+        self._task.draw(frame.texture)
         found = self._task.results() if self._task.results else []
         if self._task.results is None:
             self._viewer.finish()  # the picture is the result

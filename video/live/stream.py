@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import framebind as fb
 
@@ -61,6 +61,7 @@ class Stream:
         self.name, self.status = name, ""
         self.state: State = "opening"
         self.source: fb.Source | None = None
+        self._frames: Iterator[fb.Frame | None] | None = None
         self.view: View | None = None
         """Made when the first frame is there."""
         self.latencies = Latencies()
@@ -100,13 +101,14 @@ class Stream:
             break
         self._ready.set()
 
-    def take(self) -> Any:
+    def take(self) -> fb.Frame | None:
         """The newest frame, None if there is no new one, or that of a file is not due."""
         source, now = self.source, time.perf_counter()
         if source is None or self.state in ("ended", "failed") or now < self._due:
             return None
         try:
-            frame = self._viewer.poll(source)
+            self._frames = self._frames or self._viewer.frames(source)
+            frame = next(self._frames, None)
         except fb.SourceError as error:
             self.status = str(error)
             if source.live and self._options.seconds is None:
@@ -129,7 +131,7 @@ class Stream:
         """Open a camera again that gave no frame for a long time, or came back with frames of another size."""
         source.stop()
         self._counts = self._all_counts()
-        self.source = self.view = None
+        self.source = self.view = self._frames = None
         self._opener = self._start_opening()
 
     def _all_counts(self) -> tuple[int, int, int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Protocol
 
 import numpy.typing as npt
@@ -12,8 +13,8 @@ import framebind as fb
 class View(Protocol):
     """A stream's task, which remembers where things were in the frame before."""
 
-    def find(self, frame: Any) -> list[dict[str, Any]]:
-        """Run the model on a frame of ``Viewer.poll``, until the results are there: values for JSON."""
+    def find(self, frame: fb.Frame) -> list[dict[str, Any]]:
+        """Run the model on a frame of ``Viewer.frames``, until the results are there: values for JSON."""
         ...
 
     def pixels(self) -> npt.NDArray[Any]:
@@ -28,8 +29,8 @@ class Viewer(Protocol):
         """Open a stream's source. Raises SourceError."""
         ...
 
-    def poll(self, source: fb.Source) -> Any:
-        """The newest frame of a source; None if there is no new one. Raises SourceError."""
+    def frames(self, source: fb.Source) -> Iterator[fb.Frame | None]:
+        """The newest frames of a source, once; None while there is no new one. Raises SourceError."""
         ...
 
     def view(self, source: fb.Source, name: str) -> View:

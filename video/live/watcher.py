@@ -15,7 +15,7 @@ from typing import Any, Literal, TextIO
 import framebind as fb
 
 from ..copies import WATCHED_COPIES
-from ..session.bound_session import is_bound
+from ..session.road import is_on_cuda
 from ..signals import raise_if_signalled
 from ..work import Work
 from .bound import open_bound
@@ -33,7 +33,7 @@ _IDLE = 0.25
 
 def open_viewer(work: Work) -> contextlib.AbstractContextManager[Viewer]:
     """The viewer of a work: on CUDA if that is meant, or the best here, and the task needs no picture; else OpenGL."""
-    return open_bound(work) if is_bound(work) else open_drawing(work)
+    return open_bound(work) if is_on_cuda(work) else open_drawing(work)
 
 
 class Watcher:

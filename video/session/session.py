@@ -1,4 +1,4 @@
-"""A session: the GL context and the networks through which the videos of a work go, one after the other."""
+"""A session: the GPU context and the networks through which the videos of a work go, one after the other."""
 
 from __future__ import annotations
 
@@ -6,61 +6,124 @@ import contextlib
 import itertools
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import framebind as fb
 
+from ..apis import DECODING, GL
 from ..copies import SAVED_COPIES
 from ..models import find_model
 from ..network import Network
 from ..results.masks import add_run_lengths
-from ..results.outputs import close_after_error, open_outputs
+from ..results.outputs import MarkedFrames, close_after_error, open_outputs
 from ..results.rows import Row, make_rows
-from ..task import Drawing, Mask, Scene
-from ..times import WAIT, Times
+from ..task import Mask
+from ..times import Times
 from ..work import Work
+from .planes import Planes
+from .road import planes_api, takes_planes
+from .textures import Textures
 
 MOST_NETWORKS = 4
 """Most models, or sizes of one, that are kept: a folder may have videos of many sizes."""
 
 
-class Session:
-    """The GL context and the networks that the videos of a work share: a model is compiled once for each size.
+class Renderer(Protocol):
+    """The frames of a video on their road through the model: ``Textures`` or ``Planes``."""
 
-    One video at a time is drawn, on the thread that opened it.
+    @property
+    def picture(self) -> fb.GlTexture | MarkedFrames:
+        """The picture that is saved as video."""
+        ...
+
+    @property
+    def mask(self) -> Mask | None: ...
+    @property
+    def copies(self) -> tuple[str, ...]:
+        """Reasons of copies that each frame makes, beside SAVED_COPIES."""
+        ...
+
+    def take(self) -> fb.Frame | None:
+        """The next frame that counts; None at the end. Raises SourceError."""
+        ...
+
+    def find(self, frame: fb.Frame) -> list[dict[str, Any]]:
+        """Run the model on a frame. Returns what was found in it."""
+        ...
+
+    def mark(self, *, is_seen: bool) -> None:
+        """Show what was found, if anybody sees the picture: it is complete then."""
+        ...
+
+    def written(self) -> None:
+        """Note that the frame was written."""
+        ...
+
+    def end(self) -> None:
+        """Note that there are no more frames."""
+        ...
+
+
+class Session:
+    """The GPU context and the networks that the videos of a work share: a model is compiled once for each size.
+
+    One video at a time goes through it, on the thread that opened it.
     """
 
-    def __init__(self, work: Work, *, egl: int | None = None, context: fb.GlContext | None = None) -> None:
-        """``egl`` is the GPU's EGL number, by default the first one that works; or ``context`` is somebody else's."""
-        self.work, self._egl, self._given = work, egl, context
+    def __init__(self, work: Work, *, egl: int | None = None, road: Literal["", "textures", "planes"] = "") -> None:
+        """``egl`` is the GPU's EGL number, by default the first one that works.
+
+        ``road`` compares two roads: "textures" draws each frame, "planes" binds what any source gives on OpenGL. By
+        default work and source decide.
+        """
+        self.work, self._egl, self._road = work, egl, road
+        self._api: fb.Backend | None = {"textures": None, "planes": GL}.get(road, planes_api(work))
+        """The API on which planes are bound, if any are."""
         self._networks: dict[tuple[str, tuple[int, int] | None], Network] = {}
         self._takes_any_size: dict[str, bool] = {}
         self._overlay: fb.Overlay | None = None
+        self._timer: fb.GlTimer | None = None
         self._cpu = time.process_time()
         """The process's CPU time at the last result."""
         self._times = Times()
         """The seconds of the last video."""
-        self._reader: fb.Source | None = None
+        self._source: fb.Source | None = None
         """The last video."""
         self._stack = contextlib.ExitStack()
 
     def __enter__(self) -> Session:
         with keeping_current():
-            if self._given is None:
-                self._context = self._stack.enter_context(fb.GlContext.headless(device_index=self._egl))
+            # Sessions side by side share a GPU: none is to wait for another one's decoder.
+            if self._api is DECODING:
+                self._context: Any = self._stack.enter_context(DECODING.new_context(independent=True))
+                self._context.release()
             else:
-                self._context = self._given
-            with self._context.made_current():
-                self._timer = fb.GlTimer()
+                self._context = self._stack.enter_context(fb.GlContext.headless(device_index=self._egl))
         return self
 
     def __exit__(self, *exception: object) -> None:
-        with self._context.made_current():
+        with self._current():
+            for network in self._networks.values():
+                network.close()
             self._networks.clear()
-            self._overlay = None
+            self._overlay = self._timer = None
         self._stack.close()
+
+    @contextlib.contextmanager
+    def _current(self) -> Iterator[None]:
+        """Within the block the context is current. The caller's own is, while it has rows."""
+        if isinstance(self._context, fb.GlContext):
+            with self._context.made_current():
+                yield
+            return
+        self._context.make_current()
+        try:
+            yield
+        finally:
+            self._context.release()
 
     def process(
         self,
@@ -95,7 +158,7 @@ class Session:
             frames += 1
             advance(rows[0]["time"] or 0.0)
         copied, times = fb.transfers.bytes - first if frames else 0, self._times
-        damaged = self._reader.damaged if self._reader is not None else 0
+        damaged = self._source.damaged if self._source is not None else 0
 
         def finish() -> dict[str, Any]:
             outputs.close()
@@ -123,79 +186,80 @@ class Session:
             yield from self._run(work, source, place, outputs)
 
     def _run(self, work: Work, source: str, place: Path | None, outputs: contextlib.ExitStack) -> Iterator[list[Row]]:
-        """Draw and write each frame. While the caller has its rows, the caller's own context and guard are in force.
+        """Find and write what is in each frame. While the caller has its rows, its own context and guard are in force.
 
         The files are complete, and in their places, when ``outputs`` is closed. After an error that is done here.
         """
-        stack, self._times = contextlib.ExitStack(), Times()
+        stack, times = contextlib.ExitStack(), Times()
+        self._times = times
 
         def close(*exception: Any) -> bool | None:
-            with self._context.made_current():
+            with self._current():
                 return stack.__exit__(*exception)
 
         with contextlib.ExitStack() as closing:
             closing.push(close)
-            with self._context.made_current():
+            with self._current():
                 stack.push(partial(close_after_error, outputs))
-                reader = stack.enter_context(fb.open_source(source, start=work.start, end=work.end))
-                self._reader, reader.every = reader, work.every
-                picture = stack.enter_context(fb.GlTexture(*reader.size, "rgba8", label="the picture"))
-                # A task of its own for each video: it remembers where things were in the frame before.
-                task = self._task(work, picture)
-                mask = task.mask() if task.mask is not None and "masks" in work.save else None
-                written = open_outputs(outputs, work, source, place, picture, reader, self._times, mask)
-                frames = zip(itertools.count(0, work.every), reader.textures(self._context, self._timer), strict=False)
-                stack.callback(self._times.end, self._timer, reader)
+                opened = stack.enter_context(fb.open_source(source, start=work.start, end=work.end))
+                self._source, renderer = opened, self._renderer(stack, work, opened, times)
+                mask = renderer.mask if "masks" in work.save else None
+                written = open_outputs(outputs, work, source, place, renderer.picture, opened, times, mask)
+                stack.callback(renderer.end)
             mode: Literal["allow", "disallow"] = "allow"  # the first frame compiles and loads weights
-            while True:
-                with self._context.made_current(), fb.transfer_guard(mode, exempt=SAVED_COPIES):
-                    with self._times.stage(WAIT):
-                        number, frame = next(frames, (0, None))
+            for number in itertools.count(0, work.every):
+                with self._current(), fb.transfer_guard(mode, exempt=(*SAVED_COPIES, *renderer.copies)):
+                    frame = renderer.take()
                     if frame is None:
                         written.end()
                         return
-                    self._timer.mark("draw")
-                    self._draw(task, frame, picture, is_seen="video" in work.save)
-                    found = _found(task, mask if work.masks == "rle" else None)
-                    rows = make_rows(work.named or source, reader.time, number, found)
-                    self._timer.mark("read back")
+                    found = renderer.find(frame)
+                    if mask is not None and work.masks == "rle":
+                        add_run_lengths(found, mask)
+                    rows = make_rows(work.named or source, frame.time, number, found)
+                    renderer.mark(is_seen="video" in work.save)
                     written.put(rows)
-                    self._times.add(self._timer.end())
+                    renderer.written()
                 mode = "disallow"
                 yield rows
 
-    def _task(self, work: Work, picture: fb.GlTexture) -> Drawing:
-        load = partial(self._network, size=picture.size)
-        return work.drawing(Scene(load(work.model_name), picture, load))
+    def _renderer(self, stack: contextlib.ExitStack, work: Work, source: fb.Source, times: Times) -> Renderer:
+        """The road of a video. A task of its own for each video: it remembers where things were in the frame before."""
+        software = isinstance(self._context, fb.GlContext) and self._context.software
+        if self._api is not None and (
+            self._road == "planes" or takes_planes(work, source, self._api, software=software)
+        ):
+            return Planes(work, source, self._bound_network(work.model_name, self._api), times)
+        picture = stack.enter_context(fb.GlTexture(*source.size, "rgba8", label="the picture"))
+        self._timer = timer = self._timer or fb.GlTimer()
+        load = partial(self._drawing_network, size=picture.size, timer=timer)
+        return Textures(work, source, picture, load, self._marks, timer, times)
 
-    def _network(self, name: str, size: tuple[int, int]) -> Network:
+    def _marks(self) -> fb.Overlay:
+        """The overlay, made once: its font is 1.6 MB."""
+        self._overlay = self._overlay or fb.Overlay()
+        return self._overlay
+
+    def _bound_network(self, name: str, api: fb.Backend) -> Network:
+        """The network of that name for planes: made once."""
+        key = (f"{api.short} {name}", None)
+        if key not in self._networks:
+            path, options = find_model(name), replace(self.work.options, backend=api.short)
+            self._networks[key] = Network(path, options.options(path), api=api)
+        return self._networks[key]
+
+    def _drawing_network(self, name: str, size: tuple[int, int], timer: fb.GlTimer) -> Network:
         """The network of that name, for pictures of that size if it takes any: made once, and compiled once."""
         key = (name, None) if self._takes_any_size.get(name) is False else (name, size)
         if key not in self._networks:
             path = find_model(name)
-            network = Network(path, self.work.options.options(path), self._timer)
+            network = Network(path, self.work.options.options(path), timer)
             self._takes_any_size[name] = any(map(network.takes_any_size, network.inputs))
             key = key if self._takes_any_size[name] else (name, None)
             while len(self._networks) >= MOST_NETWORKS:
                 del self._networks[next(iter(self._networks))]
             self._networks[key] = network
         return self._networks[key]
-
-    def _draw(self, task: Drawing, frame: fb.GlTexture, picture: fb.GlTexture, *, is_seen: bool) -> None:
-        """Draw a frame, and what was found in it if anybody sees that."""
-        task.draw(frame)
-        if task.overlay is not None and is_seen:
-            self._overlay = self._overlay or fb.Overlay()  # once: its font is 1.6 MB
-            task.overlay(self._overlay)
-            self._overlay.draw(picture)
-
-
-def _found(task: Drawing, mask: Mask | None) -> list[dict[str, Any]]:
-    """The results of the frame that was drawn last, with their places if there is a mask."""
-    found = task.results() if task.results else []
-    if mask is not None:
-        add_run_lengths(found, mask)
-    return found
 
 
 @contextlib.contextmanager

@@ -18,7 +18,6 @@ from ..model_options import ModelOptions
 from ..results.rows import Row, make_rows
 from ..results.tables import in_groups, make_table
 from ..work import Masks, Save, Work, task_for
-from .bound_session import open_session
 from .session import Session, keeping_current
 
 Source = str | Path
@@ -279,7 +278,7 @@ def _frames(kept: Work, work: Work, source: str, place: Path | None) -> Iterator
 
 
 def _open(work: Work) -> Session:
-    return open_session(work, egl=_visible_gpu(os.environ.get("CUDA_VISIBLE_DEVICES", ""))).__enter__()
+    return Session(work, egl=_visible_gpu(os.environ.get("CUDA_VISIBLE_DEVICES", ""))).__enter__()
 
 
 @functools.cache

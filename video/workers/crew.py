@@ -8,7 +8,8 @@ from functools import partial
 import framebind as fb
 
 from ..apis import APIS, BY_NAME, GL
-from ..session.bound_session import is_bound, open_session
+from ..session.road import is_on_cuda
+from ..session.session import Session
 from ..work import Work
 from .on_ray import run_on_ray
 from .pool import run_pool
@@ -49,14 +50,14 @@ def seats_by_work(work: Work, videos: int) -> list[Seat]:
     One video keeps one of a GPU's decoders busy, so that rows alone are made of several at once. Starting processes
     pays if each session gets a video.
     """
-    if videos < SESSIONS_PER_GPU or not is_bound(work):
+    if videos < SESSIONS_PER_GPU or not is_on_cuda(work):
         return []
     return [Seat(sessions) for sessions in shares_of(SESSIONS_PER_GPU)]
 
 
 def run_here(work: Work, units: Sequence[Unit], report: Report) -> None:
     """Process units in this process, one after the other."""
-    with open_session(work) as session:
+    with Session(work) as session:
         work_through(session, units, report)
 
 

@@ -17,7 +17,7 @@ import framebind as fb
 from ..apis import first_gpu_of_gl
 from ..models import BUNDLED, find_model
 from ..results.outputs import UNFINISHED
-from ..session.bound_session import open_session
+from ..session.session import Session
 from ..work import Work
 from .division import PART_SECONDS
 from .schedule import Schedule, by_turns
@@ -115,7 +115,7 @@ class _Worker:
     def _process(self, unit: Unit) -> Finished | Divided:
         try:
             if not hasattr(self._thread, "session"):
-                self._thread.session = open_session(self._work, egl=self._egl).__enter__()
+                self._thread.session = Session(self._work, egl=self._egl).__enter__()
         except fb.FramebindError as error:
             return Finished(unit, describe(error))
         return process(self._thread.session, unit, lambda event: None)

@@ -20,7 +20,6 @@ from typing import Any, TypeVar
 import framebind as fb
 
 from ..copies import SAVED_COPIES, copied_for, copied_planes
-from ..session.bound_session import open_session
 from ..session.session import Session
 from ..work import Work
 from .copies import copied, put_outputs
@@ -96,7 +95,7 @@ def serve(connection: Connection, work: Work, seat: Seat) -> None:
 def _work_off(take: Callable[[], Unit | None], work: Work, egl: int | None, report: Report) -> None:
     """Put units through one session until there is none. If it cannot be opened, that is the result of each unit."""
     try:
-        with open_session(work, egl=egl) as session:
+        with Session(work, egl=egl) as session:
             work_through(session, iter(take, None), report)
     except fb.FramebindError as error:
         while (unit := take()) is not None:

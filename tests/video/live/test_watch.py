@@ -164,8 +164,7 @@ def test_a_mask_is_made_at_the_size_of_the_page_s_picture(context: fb.GlContext,
     viewer = BindingViewer(context, Work("segment", str(model), save=(), options=ModelOptions()), api=GL)
     with contextlib.closing(viewer.model), viewer.open(str(tmp_path / "half.png"), fb.StreamOptions()) as source:
         view = viewer.view(source, "half")
-        while (frame := viewer.poll(source)) is None:
-            assert not source.ended
+        frame = next(frame for frame in viewer.frames(source) if frame is not None)
         view.find(frame)
         view.pixels()  # loads the font
         tracemalloc.start()

@@ -13,7 +13,7 @@ import pytest
 import framebind as fb
 from framebind.video.model_options import ModelOptions
 from framebind.video.network import Network
-from framebind.video.session.bound_session import is_bound
+from framebind.video.session.road import is_on_cuda
 from framebind.video.task import Scene
 from framebind.video.tasks import blur
 from framebind.video.work import Work
@@ -76,7 +76,7 @@ def test_a_face_that_is_lost_stays_blurred_for_some_frames(scene: Scene, photogr
 def test_frames_are_never_shown_as_they_are(backend: str) -> None:
     """On CUDA there is no picture but the decoder's frames with marks: watch would show faces there."""
     work = Work("blur", save=("jsonl",), options=ModelOptions(backend=backend))
-    assert not is_bound(work) and is_bound(replace(work, task="detect", options=ModelOptions(backend="cuda")))
+    assert not is_on_cuda(work) and is_on_cuda(replace(work, task="detect", options=ModelOptions(backend="cuda")))
 
 
 def test_a_face_that_is_found_again_takes_the_place_of_the_one_that_was_held() -> None:

@@ -18,14 +18,13 @@ from typer.testing import CliRunner
 import framebind as fb
 from framebind.__main__ import app
 from framebind.tools.certify.cases.quantized_models import convolution
-from framebind.video.apis import GL
 from framebind.video.copies import MASKS
 from framebind.video.results import tables
 from framebind.video.results.arrays import ArraysFile
 from framebind.video.results.rows import COLUMNS, make_rows
 from framebind.video.results.run_lengths import encode
 from framebind.video.results.tables import ParquetFile, parquet_schema
-from framebind.video.session.bound_session import BoundSession
+from framebind.video.session.session import Session
 from framebind.video.vision.labels import palette
 from support.demo_models import brightness
 from support.tiny_models import chain
@@ -147,7 +146,7 @@ def test_masks_are_a_video_pictures_and_run_lengths(task: str, is_bound: bool, t
     for form in ("video", "png", "rle"):
         stage = fb.VideoStage(task, model, save=["masks", "jsonl"], masks=form, output=tmp_path / form)
         if is_bound:
-            with BoundSession(stage.work, api=GL) as session:
+            with Session(stage.work, road="planes") as session:
                 place = tmp_path / form / folder.stem
                 rows = [row for each in session.frames(stage.work, str(folder), place) for row in each]
             continue

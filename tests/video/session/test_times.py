@@ -17,7 +17,7 @@ from support.video.clips import write_clip
 def test_every_second_of_a_drawn_video_is_in_each_lane(context: fb.GlContext, tmp_path: Path) -> None:
     context.check()
     (model := tmp_path / "model.tflite").write_bytes(color_classifier())
-    with Session(Work("classify", str(model))) as session:
+    with Session(Work("classify", str(model)), road="textures") as session:
         result = session.process(write_clip(tmp_path / "a.mp4", frames=6), tmp_path / "out")
     times = result["times"]
     assert list(times) == ["decoder", "thread", "GPU", "encoder"]

@@ -16,9 +16,8 @@ from framebind.interop.dlpack import host_array
 from framebind.video.apis import DECODING, GL, api_of
 from framebind.video.copies import RECORDING
 from framebind.video.model_options import ModelOptions
-from framebind.video.network import Crop, Sampling, resample
 from framebind.video.results.rows import Row
-from framebind.video.session.bound_session import BoundSession, MarkingSession, bound_api, in_stored
+from framebind.video.session.road import planes_api
 from framebind.video.session.session import Session
 from framebind.video.work import Work
 from support.demo_models import brightness, color_classifier
@@ -33,7 +32,7 @@ def rows_of(session: Session, path: Path) -> list[Row]:
 
 def check_alike(path: Path, work: Work) -> list[Row]:
     """Compare the rows of both kinds of sessions on OpenGL."""
-    drawn, bound = rows_of(Session(work), path), rows_of(BoundSession(work, api=GL), path)
+    drawn, bound = (rows_of(Session(work, road=road), path) for road in ("textures", "planes"))
     assert [(row["frame"], row["time"], row["class"]) for row in bound] == [
         (row["frame"], row["time"], row["class"]) for row in drawn
     ]
@@ -51,20 +50,6 @@ def test_rows_are_those_of_a_session_that_draws(context: fb.GlContext, tmp_path:
     assert {row["frame"] for row in rows} == {0, 2, 4}
 
 
-@pytest.mark.parametrize("rotation", [90, 180, 270])
-def test_a_part_of_an_upright_picture_is_found_in_the_stored_one(rotation: int) -> None:
-    stored = np.random.default_rng(0).random((40, 30, 1), np.float32)
-    upright = np.rot90(stored, rotation // 90)  # a rotation clockwise takes it back
-    size = (upright.shape[1], upright.shape[0])
-    whole = (0.0, 0.0, float(size[0]), float(size[1]))
-    parts: list[tuple[Crop | None, float]] = [((4.0, 6.0, 12.0, 10.0), 20.0), (whole, 0.0), (None, 0.0)]
-    for crop, turn in parts:
-        seen = Sampling(0.0, 1.0, crop, turn)
-        given = in_stored(seen, size, rotation)
-        expected = resample(upright, (9, 7), seen.crop, seen.rotation)
-        np.testing.assert_allclose(resample(stored, (9, 7), given.crop, given.rotation), expected, atol=1e-5)
-
-
 def test_a_marked_video_is_the_decoder_s_planes_with_the_task_s_marks(context: fb.GlContext, tmp_path: Path) -> None:
     """No picture is drawn and none is read back: outside of the marks are the numbers of the source."""
     (model := tmp_path / "model.tflite").write_bytes(color_classifier())
@@ -72,13 +57,13 @@ def test_a_marked_video_is_the_decoder_s_planes_with_the_task_s_marks(context: f
     turn_track(path, 90)
     work = Work("classify", str(model), save=("video", "jsonl"), quality=0)
     videos: list[list[npt.NDArray[np.uint8]]] = []
-    for session in (Session(work), MarkingSession(work)):
+    for road in ("textures", ""):
         fb.transfers.reset()
-        with session:
-            session.process(path, tmp_path / type(session).__name__)
-        with av.open(str(tmp_path / f"{type(session).__name__}.mp4")) as container:
+        with Session(work, road=road) as session:
+            session.process(path, tmp_path / f"a{road}")
+        with av.open(str(tmp_path / f"a{road}.mp4")) as container:
             assert len(container.streams.audio) == 1
-        videos.append(frames_of(tmp_path / f"{type(session).__name__}.mp4"))
+        videos.append(frames_of(tmp_path / f"a{road}.mp4"))
     drawn, marked = videos
     counted = {(way, reason): hop.bytes for (way, reason), hop in fb.transfers.by_reason.items()}
     assert ("download", RECORDING) not in counted
@@ -105,9 +90,9 @@ def test_masks_are_painted_on_the_decoder_s_planes_as_gl_draws_them(
     copied: list[int] = []
     for is_software in (True, False):
         fb.transfers.reset()
-        session = MarkingSession(work)
+        session = Session(work)
         with session:
-            monkeypatch.setattr(session._bound_context, "software", is_software)
+            monkeypatch.setattr(session._context, "software", is_software)
             session.process(path, tmp_path / str(is_software))
         hop = fb.transfers.by_reason.get(("download", RECORDING))
         copied.append(0 if hop is None else hop.bytes)
@@ -128,7 +113,7 @@ def test_sources_without_luma_and_chroma_are_drawn(context: fb.GlContext, tmp_pa
     (model := tmp_path / "model.tflite").write_bytes(color_classifier())
     (folder := tmp_path / "frames").mkdir()
     cv2.imwrite(str(folder / "0.png"), np.full((48, 64, 3), (0, 0, 255), np.uint8))
-    session = MarkingSession(Work("classify", str(model), save=("jsonl",)))
+    session = Session(Work("classify", str(model), save=("jsonl",)))
     with session:
         result = session.process(folder, tmp_path / "out")
     assert result["frames"] == 1 and "upload" in result["times"]["GPU"]
@@ -138,27 +123,27 @@ def test_sources_without_luma_and_chroma_are_drawn(context: fb.GlContext, tmp_pa
 def test_works_that_need_no_picture_on_the_gpu() -> None:
     work = Work("detect", save=("jsonl",), options=ModelOptions(backend="cuda"))
     on_gl = replace(work, options=ModelOptions(backend="gl"))
-    assert bound_api(work) is DECODING and bound_api(on_gl) is GL
-    assert bound_api(replace(on_gl, save=("jsonl", "video"))) is GL
-    assert bound_api(replace(on_gl, save=("video",), suffix=".png")) is None
-    assert bound_api(replace(work, save=("jsonl", "video"))) is None
-    assert bound_api(replace(work, options=ModelOptions(backend="cl"))) is None
-    assert bound_api(replace(on_gl, task="style")) is None
-    assert bound_api(replace(on_gl, task="segment")) is GL and bound_api(replace(work, task="segment")) is DECODING
-    assert bound_api(replace(on_gl, task="segment", save=("video", "masks"))) is None
+    assert planes_api(work) is DECODING and planes_api(on_gl) is GL
+    assert planes_api(replace(on_gl, save=("jsonl", "video"))) is GL
+    assert planes_api(replace(on_gl, save=("video",), suffix=".png")) is None
+    assert planes_api(replace(work, save=("jsonl", "video"))) is None
+    assert planes_api(replace(work, options=ModelOptions(backend="cl"))) is None
+    assert planes_api(replace(on_gl, task="style")) is None
+    assert planes_api(replace(on_gl, task="segment")) is GL and planes_api(replace(work, task="segment")) is DECODING
+    assert planes_api(replace(on_gl, task="segment", save=("video", "masks"))) is None
     masks = Work("matte", save=("masks", "jsonl"), options=ModelOptions(backend="cuda"))
-    assert bound_api(masks) is DECODING and bound_api(replace(masks, options=ModelOptions(backend="auto"))) is None
-    assert bound_api(replace(masks, options=ModelOptions(backend="gl"))) is None
+    assert planes_api(masks) is DECODING and planes_api(replace(masks, options=ModelOptions(backend="auto"))) is None
+    assert planes_api(replace(masks, options=ModelOptions(backend="gl"))) is None
 
 
 def test_auto_is_the_api_whose_context_is_current_or_else_cuda(
     recorder: RecordingDriver, context: fb.GlContext
 ) -> None:
     rows = Work("detect", save=("jsonl",), options=ModelOptions(backend="auto"))
-    assert api_of("auto") is bound_api(rows) is GL
+    assert api_of("auto") is planes_api(rows) is GL
     context.release()
-    assert api_of("auto") is bound_api(rows) is DECODING
-    assert bound_api(replace(rows, save=("jsonl", "video"))) is GL, "it is painted on the decoder's frames"
+    assert api_of("auto") is planes_api(rows) is DECODING
+    assert planes_api(replace(rows, save=("jsonl", "video"))) is GL, "it is painted on the decoder's frames"
     with fb.CudaContext():
         context.make_current()
-        assert api_of("auto") is bound_api(rows) is DECODING, "nobody makes one without meaning it"
+        assert api_of("auto") is planes_api(rows) is DECODING, "nobody makes one without meaning it"

@@ -1,0 +1,50 @@
+"""The road of a video's frames to the model: as textures of OpenGL, or as the decoder's planes of luma and chroma."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+import framebind as fb
+
+from ..apis import BY_NAME, DECODING, GL, is_decoding
+from ..work import Work
+
+
+def planes_api(work: Work) -> fb.Backend | None:
+    """The API on which a work binds decoded planes, if it needs no texture of each frame; None if it does.
+
+    CUDA, also by "auto" on NVIDIA's GPU, if only rows are saved; OpenGL if the CPU can paint the task's video. Saved
+    masks follow the edges of pictures if these are drawn: only "cuda" by name does without.
+    """
+    task = work.video_task
+    if task.finder is None or task.hides:
+        return None
+    backend, is_painted, is_masked = work.options.backend, "video" in work.save, "masks" in work.save
+    is_auto = backend == "auto"
+    # Frames for CUDA, also those of cameras, come by PyAV: "auto" is another API without it.
+    may_be_cuda = not is_painted and not (is_auto and (is_masked or find_spec("av") is None))
+    if may_be_cuda and is_decoding(backend):
+        return DECODING
+    if is_masked:
+        return None
+    if not task.is_painted or (is_painted and work.suffix not in fb.MarkedVideo.suffixes):
+        return None
+    return GL if is_auto or BY_NAME[backend] is GL else None
+
+
+def is_on_cuda(work: Work) -> bool:
+    """Whether a work is done on CUDA, where the decoder's frames are bound and none comes to the CPU."""
+    return planes_api(work) is DECODING
+
+
+def takes_planes(work: Work, source: fb.Source, api: fb.Backend | None, *, software: bool) -> bool:
+    """Whether planes of this source are bound, if ``api`` is ``planes_api(work)``.
+
+    On OpenGL only those of video files: other sources give no luma and chroma. A GPU draws masks faster than the CPU
+    paints them; ``software`` says that OpenGL runs on the CPU.
+    """
+    if api is not GL:
+        return api is not None
+    if "masks" in work.video_task.saves and "video" in work.save and not software:
+        return False
+    return source.decoder in ("cpu", "nvdec") and not source.live

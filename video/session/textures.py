@@ -1,0 +1,64 @@
+"""Frames as textures of OpenGL: the task draws a picture of each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import framebind as fb
+
+from ..network import Network
+from ..task import Scene
+from ..times import WAIT, Times
+from ..work import Work
+
+
+class Textures:
+    """The frames of a video as textures, with the task's drawing. Implements Renderer."""
+
+    copies: tuple[str, ...] = ()
+
+    def __init__(
+        self,
+        work: Work,
+        source: fb.Source,
+        picture: fb.GlTexture,
+        load: Callable[[str], Network],
+        overlay: Callable[[], fb.Overlay],
+        timer: fb.GlTimer,
+        times: Times,
+    ) -> None:
+        """``picture`` is drawn; ``load`` gives the network of a model, ``overlay`` draws marks once there are some."""
+        source.every = work.every
+        self.picture, self._source, self._overlay, self._timer, self._times = picture, source, overlay, timer, times
+        self._drawing = work.drawing(Scene(load(work.model_name), picture, load))
+        make = self._drawing.mask
+        self.mask = make() if make is not None and "masks" in work.save else None
+        self._frames = source.frames(picture.context, timer=timer)
+
+    def take(self) -> fb.Frame | None:
+        """The next frame; None at the end."""
+        with self._times.stage(WAIT):
+            return next(self._frames, None)
+
+    def find(self, frame: fb.Frame) -> list[dict[str, Any]]:
+        """Draw the picture of a frame. Returns what was found in it."""
+        self._timer.mark("draw")
+        self._drawing.draw(frame.texture)
+        return self._drawing.results() if self._drawing.results is not None else []
+
+    def mark(self, *, is_seen: bool) -> None:
+        """Draw the marks of the last frame over the picture."""
+        if is_seen and self._drawing.overlay is not None:
+            overlay = self._overlay()
+            self._drawing.overlay(overlay)
+            overlay.draw(self.picture)
+        self._timer.mark("read back")
+
+    def written(self) -> None:
+        """Count the frame's stages."""
+        self._times.add(self._timer.end())
+
+    def end(self) -> None:
+        """End the times."""
+        self._times.end(self._timer, self._source)
