@@ -78,7 +78,7 @@ def test_a_pool_of_processes(tmp_path: Path, model: str) -> None:
 
 
 def test_descriptions_that_mean_nothing() -> None:
-    with pytest.raises(ValueError, match="task 'nothing' is none of classify"):
+    with pytest.raises(ValueError, match=r"task 'nothing' is none of .*classify"):
         fb.VideoStage("nothing")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="needs the folder"):
         fb.VideoStage("detect", save=["jsonl"])
