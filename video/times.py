@@ -61,11 +61,11 @@ class Times:
         self._decoder = None if reader is None else reader.decoding
         self._seconds, self._cpu = time.perf_counter() - self._began, time.thread_time() - self._cpu
 
-    def encoded(self, sink: fb.Sink) -> None:
+    def encoded(self, sink: fb.VideoWriter) -> None:
         """Add a video's sink, which is closed."""
         self._encoder, self._for_encoder = sink.encoding, sink.waited
 
-    def painted(self, video: fb.MarkedVideo) -> None:
+    def painted(self, video: fb.VideoWriter) -> None:
         """Add a video with a thread that paints, which is closed."""
         self._encoder, self._for_encoder, self._painter = video.encoding, video.waited, video.painting
 

@@ -67,7 +67,7 @@ def open_outputs(
     if place is None:
         return Outputs(lambda rows: None, lambda: None)
     unfinished = stack.enter_context(_placed(work, place))
-    return stack.enter_context(_open(work, source, unfinished, picture, reader, times, mask))
+    return stack.enter_context(_open(work, unfinished, picture, reader, times, mask))
 
 
 def close_after_error(outputs: contextlib.ExitStack, *exception: Any) -> None:
@@ -93,7 +93,6 @@ def _placed(work: Work, place: Path) -> Iterator[Path]:
 @contextlib.contextmanager
 def _open(
     work: Work,
-    source: str,
     place: Path,
     picture: fb.GlTexture | MarkedFrames | None,
     reader: fb.Source,
@@ -104,7 +103,7 @@ def _open(
     writers, ends = list[Put](), list[Callable[[], None]]()
     with contextlib.ExitStack() as stack:
         if isinstance(picture, MarkedFrames) and "video" in files:
-            video = _open_marked_video(work, source, files["video"], picture, reader)
+            video = _open_video(work, files["video"], reader)
             stack.callback(times.painted, video)
             stack.enter_context(video)
             ends.append(video.end)
@@ -112,16 +111,15 @@ def _open(
         elif isinstance(picture, fb.GlTexture) and "video" in files and work.suffix == ".png":
             writers.append(Pictures(files["video"], picture, RECORDING).put)
         elif isinstance(picture, fb.GlTexture) and "video" in files:
-            sink = _open_video(work, source, files["video"], picture, reader)
+            sink = _open_video(work, files["video"], reader)
             stack.callback(times.encoded, sink)
             stack.enter_context(sink)
             ends.append(sink.end)
             writers.append(_video_writer(sink, lambda: picture, reader, began))
         if mask is not None and "masks" in files:
             if work.masks == "video":
-                texture = picture if isinstance(picture, fb.GlTexture) else None
-                sink = _open_masks(work, files["masks"], texture, reader)
-                if texture is None:
+                sink = _open_masks(work, files["masks"], reader)
+                if not isinstance(picture, fb.GlTexture):
                     stack.callback(times.encoded, sink)
                 stack.enter_context(sink)
                 ends.append(sink.end)
@@ -152,15 +150,15 @@ def _open_rows(files: Mapping[Save, Path], stack: contextlib.ExitStack) -> Itera
         yield lambda rows: arrays.put(_arrays(rows))
 
 
-def _video_writer(sink: fb.Sink, picture: Callable[[], Any], reader: fb.Source, start: float) -> Put:
+def _video_writer(sink: fb.VideoWriter, picture: Callable[[], Any], reader: fb.Source, start: float) -> Put:
     def put(_: Sequence[Row]) -> None:
         # A source without a clock, by OpenCV: pictures follow one another.
-        sink.put(picture(), None if reader.time is None else reader.time - start)
+        sink.put(picture(), time=None if reader.time is None else reader.time - start)
 
     return put
 
 
-def _marks_writer(video: fb.MarkedVideo, frames: MarkedFrames, start: float) -> Put:
+def _marks_writer(video: fb.VideoWriter, frames: MarkedFrames, start: float) -> Put:
     def put(rows: Sequence[Row]) -> None:
         # The row's time, not the reader's: that may be ahead.
         time = rows[0]["time"]
@@ -178,26 +176,23 @@ def _arrays(rows: Sequence[Row]) -> dict[str, Any]:
     return {"time": time, "frame": np.int64(row["frame"]), **outputs}
 
 
-def _open_video(work: Work, source: str, path: Path, picture: fb.GlTexture, reader: fb.Source) -> fb.Sink:
-    return fb.open_sink(
-        path, picture.context, picture.size, fps=(reader.fps or 25.0) / work.every,
-        codec=work.codec, quality=work.quality,
-        sound_of=source if work.origin is None else None, sound_part=(work.start, work.end), tags=reader.tags,
+def _open_video(work: Work, path: Path, reader: fb.Source) -> fb.VideoWriter:
+    """The video of a whole source has its sound; that of a part, which is joined to others, has none."""
+    return fb.VideoWriter(
+        path, fps=_rate(work, reader), codec=work.codec, quality=work.quality, like=reader, sound=work.origin is None
+    )
+
+
+def _open_masks(work: Work, path: Path, reader: fb.Source) -> fb.VideoWriter:
+    return fb.VideoWriter(
+        path, reader.size, _rate(work, reader), work.codec, work.quality,
+        tags=fb.VideoTags(reader.tags.pixel_aspect), reason=MASKS,
     )  # fmt: skip
 
 
-def _open_marked_video(work: Work, source: str, path: Path, frames: MarkedFrames, reader: fb.Source) -> fb.MarkedVideo:
-    return fb.MarkedVideo(
-        path, fps=(reader.fps or 25.0) / work.every, rotation=frames.rotation, codec=work.codec, quality=work.quality,
-        sound_of=source if work.origin is None else None, sound_part=(work.start, work.end), tags=reader.tags,
-    )  # fmt: skip
-
-
-def _open_masks(work: Work, path: Path, picture: fb.GlTexture | None, reader: fb.Source) -> fb.Sink:
-    return fb.open_sink(
-        path, None if picture is None else picture.context, reader.size, fps=(reader.fps or 25.0) / work.every,
-        codec=work.codec, quality=work.quality, reason=MASKS, tags=fb.VideoTags(reader.tags.pixel_aspect),
-    )  # fmt: skip
+def _rate(work: Work, reader: fb.Source) -> float:
+    """Frames per second of a video that has one frame of ``work.every``."""
+    return (reader.fps or 25.0) / work.every
 
 
 def take_place(made: Path, wanted: Path) -> None:
