@@ -12,7 +12,7 @@ import typer
 
 import framebind as fb
 
-from ...video.models import find_model
+from ...video.model_file import check_model
 from ...video.results.outputs import UNFINISHED
 from ...video.signals import ended_by_signals, raise_if_signalled
 from ...video.work import Work
@@ -98,7 +98,7 @@ def process(
     if ray and gpus:
         raise typer.BadParameter("Ray gives each actor a GPU: leave --gpus away", param_hint="--ray")
     work = options.work(flags)
-    find_model(work.model_name)  # one error in place of one for each video, and one download
+    check_model(work)  # one error in place of one for each video, and one download
     found, runner = find_inputs(inputs, output), choose_runner(jobs, gpus, ray, flags.backend)
     began = time.perf_counter()
     manifest = Manifest(output if is_url(output) else Path(output), asdict(work), resume=resume)

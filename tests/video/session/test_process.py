@@ -22,12 +22,15 @@ from typer.testing import CliRunner, Result
 import framebind as fb
 from framebind.__main__ import app
 from framebind.tools.common.console import printable
+from framebind.video.model_file import read_model_file
+from framebind.video.models import DEFAULT_STYLE, find_model
 from framebind.video.results.outputs import UNFINISHED
 from framebind.video.results.rows import make_rows
 from framebind.video.results.tables import ParquetFile
 from framebind.video.workers.inputs import find_inputs
 from framebind.video.workers.manifest import NAME, Manifest
 from support.terminal import screen_of
+from support.tiny_models import chain
 from support.video.clips import damage_jpegs, write_clip
 
 SIZE = (64, 48)
@@ -203,7 +206,8 @@ def test_a_part_of_a_video_has_the_sound_of_that_part(tmp_path: Path, process: C
 def test_a_missing_model_or_a_file_of_names_is_said(tmp_path: Path, process: Callable[..., Result]) -> None:
     source, output = write_clip(tmp_path / "a.mp4", size=SIZE, frames=1), tmp_path / "out"
     result = process(source, "--output", output, "--labels", tmp_path / "missing.txt")
-    assert "missing.txt' cannot be read" in result.output and result.exit_code == 1, "also by a model of one class"
+    assert isinstance(result.exception, fb.SourceError), "also by a model of one class"
+    assert "missing.txt' cannot be read" in str(result.exception) and not output.exists()
     command = [
         "process",
         str(source),
@@ -216,6 +220,26 @@ def test_a_missing_model_or_a_file_of_names_is_said(tmp_path: Path, process: Cal
     ]
     error = CliRunner().invoke(app, command).exception
     assert isinstance(error, fb.ModelError) and not (tmp_path / "new").exists(), "once, before any work"
+
+
+def test_a_model_of_another_task_is_one_error_before_the_first_video(
+    tmp_path: Path, model_path: Callable[[str], Path]
+) -> None:
+    for name in ("a.mp4", "b.mp4"):
+        write_clip(tmp_path / name)
+    given = ("--task", "detect", "--model", model_path("selfie_segmentation"), "--output", tmp_path / "new")
+    done = CliRunner().invoke(app, ["process", *map(str, (tmp_path / "a.mp4", tmp_path / "b.mp4", *given))])
+    assert isinstance(done.exception, fb.ModelError) and "is no detector that is known here" in str(done.exception)
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_model_that_only_the_gpu_can_prepare_is_left_to_it(tmp_path: Path) -> None:
+    """LiteRT lacks custom operators that the GPU has; shapes of a model for any size are known with the first frame."""
+    (custom := tmp_path / "custom.tflite").write_bytes(chain("EXP", "Mine"))
+    (known := tmp_path / "known.tflite").write_bytes(chain("EXP"))
+    assert read_model_file(custom) is None and read_model_file(find_model(DEFAULT_STYLE)) is None
+    model = read_model_file(known)
+    assert model is not None and list(model.outputs.values()) == [(1, 4, 5, 3)] and model.names == {0: "x", 1: "t1"}
 
 
 @pytest.mark.parametrize("context", ["gl"], indirect=True)
