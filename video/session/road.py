@@ -27,7 +27,7 @@ def planes_api(work: Work) -> fb.Backend | None:
         return DECODING
     if is_masked:
         return None
-    if not task.is_painted or (is_painted and work.suffix not in fb.MarkedVideo.suffixes):
+    if not task.is_painted or (is_painted and work.suffix not in fb.VideoWriter.suffixes):
         return None
     return GL if is_auto or BY_NAME[backend] is GL else None
 

@@ -68,7 +68,7 @@ class VideoStage:
         A colour as #rrggbb, a picture file or "blur", behind the people of "matte".
     suffix, codec, quality : optional
         The saved videos' format (".mp4", ".webm", ".gif"; ".png" is a folder of PNG files), and their codec and quality
-        as ``open_sink`` takes them.
+        as ``VideoWriter`` takes them.
     backend : str
         The API that runs the model. On CUDA, which "auto" is on a GPU of NVIDIA if only rows are saved, NVDEC decodes
         and no picture comes to the CPU, unless a video is saved. Masks do not follow the picture's edges then.

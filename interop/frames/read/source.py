@@ -9,6 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Protocol, overload
 
+from ...deprecated import warn_deprecated
 from ...errors import FramebindError, SourceError
 from ...gl.context import GlContext
 from ...gl.texture import GlTexture
@@ -327,19 +328,23 @@ class Source(Uncopied):
 
     def textures(self, target: GlContext | ClosableWindow, timer: GlTimer | None = None) -> Iterator[GlTexture]:
         """Give the textures of ``frames(target)``: deprecated."""
+        warn_deprecated("Source.textures(context)", "frames(context), and Frame.texture")
         return (frame.texture for frame in self.frames(target, timer=timer))
 
     def pictures(self) -> Iterator[YuvPicture]:
         """Give the planes of ``frames()``: deprecated."""
+        warn_deprecated("Source.pictures()", "frames(), and Frame.planes")
         return (frame.planes for frame in self.frames())
 
     def poll(self, context: GlContext) -> GlTexture | None:
         """Give the next texture of ``frames(context, wait=False)``: deprecated."""
+        warn_deprecated("Source.poll(context)", "frames(context, wait=False), and Frame.texture")
         frame = self._poll(context)
         return None if frame is None else frame.texture
 
     def poll_picture(self) -> YuvPicture | None:
         """Give the next planes of ``frames(wait=False)``: deprecated."""
+        warn_deprecated("Source.poll_picture()", "frames(wait=False), and Frame.planes")
         frame = self._poll(None)
         return None if frame is None else frame.planes
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from ...deprecated import warn_deprecated
 from ...errors import SourceError
 from ...gl.context import GlContext
 from ...gl.texture import GlTexture
@@ -91,6 +92,7 @@ def open_sink(
     SourceError
         If the file cannot be opened.
     """
+    warn_deprecated("open_sink", "VideoWriter for files, Window.show for windows")
     if target is None or not isinstance(target, str | Path):
         return _Shown(target)
     sound = None if sound_of is None else Sound(Path(sound_of), *sound_part)
@@ -187,6 +189,7 @@ class MarkedVideo(VideoWriter):
         sound_part: tuple[float, float | None] = (0.0, None),
         tags: VideoTags | None = None,
     ) -> None:
+        warn_deprecated("MarkedVideo", "VideoWriter")
         self._rotation, self._start = rotation, 0.0
         sound = None if sound_of is None else Sound(Path(sound_of), *sound_part)
         self._begin(path, None, VideoSettings(fps, codec, quality, sound, tags or VideoTags()), VIDEO_FRAME)

@@ -424,3 +424,18 @@ def test_a_list_of_frames_is_bound_upright(context: fb.GlContext) -> None:
                 results.append(interpreter.get_tensor(interpreter.outputs()[0]).copy())
         for result in results[1:]:
             np.testing.assert_allclose(result, results[0], rtol=1e-5)
+
+
+def test_old_names_of_frames_work_with_a_warning(context: fb.GlContext, tmp_path: Path) -> None:
+    path = write_clip(tmp_path / "clip.mp4", frames=3)
+    with fb.open_source(path) as source, pytest.warns(DeprecationWarning, match="textures.* use frames") as warned:
+        assert [texture.size for texture in source.textures(context)] == [(64, 48)] * 3
+    assert warned[0].filename == __file__
+    with fb.open_source(path) as source, pytest.warns(DeprecationWarning, match="pictures.* use frames"):
+        assert [picture.format for picture in source.pictures()] == ["yuv420p"] * 3
+    for poll in (lambda source: source.poll(context), lambda source: source.poll_picture()):
+        with fb.open_source(path) as source, pytest.warns(DeprecationWarning, match="poll.* use frames"):
+            count = 0
+            while not source.ended:
+                count += poll(source) is not None
+            assert count == 3

@@ -154,12 +154,19 @@ def test_a_video_is_like_its_source(tmp_path: Path) -> None:
         assert [frame.time for frame in frames] == pytest.approx([(time or 0) - 0.055 for time in times], abs=2e-3)
 
 
-def test_old_names_work(context: fb.GlContext, tmp_path: Path) -> None:
+def test_old_names_work_with_a_warning(context: fb.GlContext, tmp_path: Path) -> None:
     texture, planes = fb.GlTexture(8, 4), fb.YuvPicture([np.zeros((4, 8), np.uint8), np.zeros((2, 4, 2), np.uint8)])
-    with fb.open_sink(tmp_path / "a.mp4", context, SIZE, fps=10) as sink:
+    with (
+        pytest.warns(DeprecationWarning, match="open_sink is deprecated.* use VideoWriter") as warned,
+        fb.open_sink(tmp_path / "a.mp4", context, SIZE, fps=10) as sink,
+    ):
         assert sink.put(texture, 0.0) and sink.put(texture, 0.5)
-    with fb.MarkedVideo(tmp_path / "b.mp4", fps=10) as video:
+    assert warned[0].filename == __file__
+    with (
+        pytest.warns(DeprecationWarning, match="MarkedVideo is deprecated.* use VideoWriter"),
+        fb.MarkedVideo(tmp_path / "b.mp4", fps=10) as video,
+    ):
         video.put(planes, fb.Marks(), 0.0)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.mp4", "b.mp4"]
-    with fb.open_sink(None, context, SIZE) as sink, fb.transfer_guard("disallow"):
+    with pytest.warns(DeprecationWarning), fb.open_sink(None, context, SIZE) as sink, fb.transfer_guard("disallow"):
         assert sink.put(texture)
