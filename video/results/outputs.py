@@ -35,8 +35,6 @@ class MarkedFrames(NamedTuple):
     picture: Callable[[], fb.YuvPicture]
     """Gives the last frame."""
     marks: fb.Marks
-    rotation: int
-    """``Source.rotation``."""
     paint: Callable[[], Callable[[fb.Planes], None]] | None = None
     """``Finder.paint``."""
 
@@ -52,7 +50,6 @@ class Outputs(NamedTuple):
 def open_outputs(
     stack: contextlib.ExitStack,
     work: Work,
-    source: str,
     place: Path | None,
     picture: fb.GlTexture | MarkedFrames | None,
     reader: fb.Source,

@@ -30,7 +30,7 @@ class Planes:
         self._last: fb.Frame | None = None
         self._finder = work.finder(network, source.size)
         self.mask = self._finder.mask
-        self.picture = MarkedFrames(lambda: self.last.planes, fb.Marks(), source.rotation, self._finder.paint)
+        self.picture = MarkedFrames(lambda: self.last.planes, fb.Marks(), self._finder.paint)
         self.copies = (network.upload,)
 
     @property

@@ -204,7 +204,7 @@ class Session:
                 opened = stack.enter_context(fb.open_source(source, start=work.start, end=work.end))
                 self._source, renderer = opened, self._renderer(stack, work, opened, times)
                 mask = renderer.mask if "masks" in work.save else None
-                written = open_outputs(outputs, work, source, place, renderer.picture, opened, times, mask)
+                written = open_outputs(outputs, work, place, renderer.picture, opened, times, mask)
                 stack.callback(renderer.end)
             mode: Literal["allow", "disallow"] = "allow"  # the first frame compiles and loads weights
             for number in itertools.count(0, work.every):
