@@ -112,7 +112,7 @@ def _open(
             stack.callback(times.encoded, sink)
             stack.enter_context(sink)
             ends.append(sink.end)
-            writers.append(_video_writer(sink, lambda: picture, reader, began))
+            writers.append(_video_writer(sink, lambda: picture, began))
         if mask is not None and "masks" in files:
             if work.masks == "video":
                 sink = _open_masks(work, files["masks"], reader)
@@ -120,7 +120,7 @@ def _open(
                     stack.callback(times.encoded, sink)
                 stack.enter_context(sink)
                 ends.append(sink.end)
-                writers.append(_video_writer(sink, mask.show, reader, began))
+                writers.append(_video_writer(sink, mask.show, began))
             else:
                 writers.append(MaskPictures(files["masks"], mask).put)
         writers += _open_rows(files, stack)
@@ -147,22 +147,28 @@ def _open_rows(files: Mapping[Save, Path], stack: contextlib.ExitStack) -> Itera
         yield lambda rows: arrays.put(_arrays(rows))
 
 
-def _video_writer(sink: fb.VideoWriter, picture: Callable[[], Any], reader: fb.Source, start: float) -> Put:
-    def put(_: Sequence[Row]) -> None:
-        # A source without a clock, by OpenCV: pictures follow one another.
-        sink.put(picture(), time=None if reader.time is None else reader.time - start)
+def _video_writer(sink: fb.VideoWriter, picture: Callable[[], Any], start: float) -> Put:
+    def put(rows: Sequence[Row]) -> None:
+        sink.put(picture(), time=_time_of(rows, start))
 
     return put
 
 
 def _marks_writer(video: fb.VideoWriter, frames: MarkedFrames, start: float) -> Put:
     def put(rows: Sequence[Row]) -> None:
-        # The row's time, not the reader's: that may be ahead.
-        time = rows[0]["time"]
         paint = None if frames.paint is None else frames.paint()
-        video.put(frames.picture(), frames.marks, None if time is None else time - start, paint=paint)
+        video.put(frames.picture(), frames.marks, _time_of(rows, start), paint=paint)
 
     return put
+
+
+def _time_of(rows: Sequence[Row], start: float) -> float | None:
+    """Seconds of a frame after ``start``, by its rows: the source may be one frame ahead.
+
+    None for a source without a clock: its pictures follow one another.
+    """
+    time = rows[0]["time"]
+    return None if time is None else time - start
 
 
 def _arrays(rows: Sequence[Row]) -> dict[str, Any]:

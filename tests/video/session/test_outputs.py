@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import ai_edge_litert.interpreter as litert
 import av
@@ -26,6 +26,7 @@ from framebind.video.results.run_lengths import encode
 from framebind.video.results.tables import ParquetFile, parquet_schema
 from framebind.video.session.session import Session
 from framebind.video.vision.labels import palette
+from framebind.video.work import Work
 from support.demo_models import brightness
 from support.tiny_models import chain
 from support.video.clips import picture, write_clip
@@ -173,6 +174,26 @@ def test_masks_are_a_video_pictures_and_run_lengths(task: str, is_bound: bool, t
     assert [json.loads(line)["mask"] for line in (tmp_path / "rle" / "frames.jsonl").open()] == [
         row["mask"] for row in rows
     ]
+
+
+@pytest.mark.parametrize("context", ["gl"], indirect=True)
+@pytest.mark.usefixtures("context")
+@pytest.mark.parametrize("road", ["textures", "planes"])
+def test_masks_have_the_times_of_their_own_frames(road: Literal["textures", "planes"], tmp_path: Path) -> None:
+    """On planes the next frame is decoded while the model runs: its time is not that of the mask."""
+    (model := tmp_path / "bright.tflite").write_bytes(brightness(1))
+    source, place = write_clip(tmp_path / "a.mp4", frames=5, times=[0, 4, 12, 14, 30]), tmp_path / "out"
+    work = Work("matte", str(model), save=("masks",), masks="video")
+    with Session(work, road=road) as session:
+        rows = [row for each in session.frames(work, str(source), place) for row in each]
+    expected, found = times_of(source), times_of(tmp_path / "out.masks.mp4")
+    assert len(expected) == 5 and [row["time"] for row in rows] == pytest.approx(expected, abs=1e-3)
+    assert found == pytest.approx(expected, abs=1e-3)
+
+
+def times_of(video: Path) -> list[float]:
+    with av.open(str(video)) as container:
+        return [frame.time or 0.0 for frame in container.decode(video=0)]
 
 
 @pytest.mark.parametrize("context", ["gl"], indirect=True)
