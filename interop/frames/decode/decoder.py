@@ -97,7 +97,7 @@ class VideoDecoder:
         self._due, self._last_sent, self._last_out = 0, -1, -1
         """The packets that have given neither a frame nor an error, and the latest time of a packet and of a frame."""
         self._is_threaded = accelerator is None and kept is None and not live and not one_thread
-        """Several frames are decoded at once."""
+        """True if several frames are decoded at once."""
         self._arrivals: dict[int, float] = {}
         self._arrived = 0.0
         self._container = open_container(
@@ -361,7 +361,7 @@ class VideoDecoder:
 
 
 def _nothing() -> Generator[Any]:
-    """No frames."""
+    """A generator without frames."""
     yield from ()
 
 

@@ -101,7 +101,7 @@ class NvdecPictures:
     """The pictures of NVDEC's surfaces, which are valid until ``close``, or until the decoder takes them again.
 
     It gets a surface back AHEAD pictures later, behind the work that was submitted to the stream of the context until
-    the next but one was asked for. ``picture`` and ``let_go`` are for frames that another thread decodes.
+    the next but one was asked for. ``frame`` and ``let_go`` are for frames that another thread decodes.
     """
 
     def __init__(self, decoder: VideoDecoder, context: CudaContext) -> None:
@@ -109,7 +109,7 @@ class NvdecPictures:
         self._surfaces, self._held = _Surfaces(context, decoder), deque[tuple[CudaFence, Any]]()
         self._events = CudaEvents(context, flags=BLOCKING)
         self._decoded = self._events.make() if is_independent(context) else None
-        """The event for which the stream waits, if it does not wait for the decoder's."""
+        """The event by which the stream waits for the decoder; None if streams wait for one another by themselves."""
         self._last: list[Any] = []
         """The last two frames."""
 
@@ -177,7 +177,7 @@ def wait_for_decoded(context: CudaContext, event: int) -> None:
 
 
 def is_independent(context: CudaContext) -> bool:
-    """Whether the stream of a context and the legacy default stream, on which FFmpeg works, do not wait in turn."""
+    """Whether the stream of a context and the legacy default stream, on which FFmpeg works, run side by side."""
     flags = ctypes.c_uint()
     with context.entered():
         check(driver().cuStreamGetFlags(context.stream, ctypes.byref(flags)), f"looking at the stream of {context}")

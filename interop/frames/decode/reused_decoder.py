@@ -1,8 +1,8 @@
-"""A decoder of H.264 that is kept for the next video of its kind: one of NVDEC takes long to be made and to be freed.
+"""Reuses an open decoder of H.264 for the next video with the same parameters: NVDEC's take long to open and to close.
 
-It is never told that a video has ended, as FFmpeg would make that of NVDEC anew. The last frames are pushed out by the
-video's first packet, again and again, until that comes out itself. A picture that resets the decoder (IDR) needs none
-before it: the next video, which begins with one, is decoded as by a new decoder, bit for bit.
+The decoder is never told that a video has ended, as FFmpeg would make that of NVDEC anew. The last frames are pushed
+out by the video's first packet, again and again, until that comes out itself. A picture that resets the decoder (IDR)
+needs none before it: the next video, which begins with one, is decoded as by a new decoder, bit for bit.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .pyav import load_av
 PUSHED = -(1 << 60)
 """The time stamp of the packet that pushes others out. No stream has it."""
 _MOST_PUSHED = 32
-"""Times that it is pushed, at most: H.264 delays 16 frames, and a decoder with threads one more for each."""
+"""Times that the packet is sent, at most: H.264 delays 16 frames, and a decoder with threads one more for each."""
 _NEW_EXTRADATA = 1
 """FFmpeg's AV_PKT_DATA_NEW_EXTRADATA: a packet's parameters of the stream, for those that follow, too."""
 _IDR, _SLICES, _PARAMETERS = 5, range(1, 6), {7, 8}
@@ -35,7 +35,7 @@ class KeptDecoder:
     Attributes
     ----------
     closed : bool
-        Whether nothing is kept any more, as what the decoders need is gone.
+        True once nothing is kept any more, because what the decoders need is gone.
     """
 
     def __init__(self) -> None:
@@ -43,7 +43,7 @@ class KeptDecoder:
         self._contexts: dict[Hashable, Any] = {}
 
     def kind_of(self, context: Any) -> Hashable:
-        """All that a decoder (av.CodecContext) knows before its first packet; None if it cannot be kept.
+        """The parameters that a decoder (av.CodecContext) has before its first packet; None if it cannot be kept.
 
         Before version 19 PyAV did not tell the side data, in which the turn is.
         """
@@ -89,7 +89,7 @@ class PacketDecoder:
         self._head: Any = None
         """The first packet, if the decoder can be kept."""
         self._depth: int | None = None
-        """The number of frames that it held back at first."""
+        """The number of frames that the decoder held back at first."""
         self._is_first, self._is_sound, self._is_empty = True, True, False
 
     def decode(self, packet: Any) -> list[Any]:
@@ -141,7 +141,7 @@ class PacketDecoder:
 
 
 def resets(packet: Any, extradata: bytes) -> bool:
-    """Whether a packet of H.264 resets the decoder, and the parameters come with it or in ``extradata``."""
+    """Whether a packet of H.264 resets the decoder (IDR), with the parameters in it or in ``extradata``."""
     data, types = bytes(packet), list[int]()
     if extradata[0] != 1:
         types = [header[0] & 31 for header in _START.findall(data)]

@@ -86,7 +86,7 @@ class Font:
 
 @functools.lru_cache(256)
 def spelled(text: str) -> str:
-    """``text`` in the font's characters: others are transliterated ("é" as "e", "猫" as "Mao"), or are left out."""
+    """Spell ``text`` in the font's characters. Others are transliterated ("é" as "e", "猫" as "Mao") or left out."""
     composed = unicodedata.normalize("NFC", text)
     if all(character.isascii() or character in CHARACTERS for character in composed):
         return composed

@@ -18,7 +18,7 @@ Color = tuple[float, float, float] | tuple[float, float, float, float]
 class Marks:
     """Lines, points, boxes and text, collected before they are drawn over a picture.
 
-    An ``Overlay`` draws them by GL. The CPU paints them on an array (``paint``) or on decoded frames (``MarkedVideo``),
+    An ``Overlay`` draws them by GL. The CPU paints them on an array (``paint``) or on decoded frames (``VideoWriter``),
     and needs no context. Places and sizes are in pixels of the picture, from its top left corner. Colours are (red,
     green, blue) or (red, green, blue, alpha), each from 0 to 1. Edges are antialiased.
 

@@ -91,7 +91,7 @@ def _runs(strokes: Iterator[Stroke]) -> Iterator[list[Stroke]]:
 
 
 def _parts(run: list[Stroke]) -> Iterator[Part]:
-    """Parts of a picture that do not overlap, and in which all is that strokes of a run cover."""
+    """Parts of a picture that together have all that strokes of a run cover. They do not overlap."""
     first, last = run[0], run[-1]
     if first.is_glyph:
         half = first.thickness / 2
@@ -109,7 +109,7 @@ def _part(left: float, top: float, right: float, bottom: float) -> Part:
 
 
 def _outline_parts(whole: Part, stroke: Stroke) -> Iterator[Part]:
-    """The four sides of a box; all of a small one."""
+    """The four sides of a box, or the whole of a small one."""
     side = math.ceil(max(stroke.radius, stroke.outline)) + 2
     left, top, right, bottom = whole
     if right - left <= 2 * side or bottom - top <= 2 * side:
@@ -221,7 +221,7 @@ class Letter(NamedTuple):
     """Texels of the atlas per pixel."""
     across: float
     down: float
-    """Its beginning from the corner of its first pixel, -0.5 to 0.5."""
+    """``across`` and ``down``: pixels from the corner of its first pixel to that of the letter, -0.5 to 0.5."""
 
 
 @functools.lru_cache(1024)

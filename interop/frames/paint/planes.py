@@ -21,7 +21,7 @@ _ROWS = 64
 class Planes(NamedTuple):
     """The planes of a frame that is painted, upright: luma, and two of chroma. To write them is to paint.
 
-    ``MarkedVideo.put`` gives them to ``paint``.
+    ``VideoWriter.put`` gives them to ``paint``.
 
     Attributes
     ----------

@@ -24,20 +24,20 @@ NOTHING_YET = -1
 
 @dataclass(frozen=True)
 class Waits:
-    """Seconds to wait for a camera or a stream."""
+    """Times to wait for a camera or a stream, in seconds."""
 
     first_frame: float = 10.0
-    """For its first frame."""
+    """Seconds to wait for the first frame."""
     silence: float = 1.0
-    """For a frame, until the last one is given again."""
+    """Seconds without a frame, after which the last one is given again."""
     held: float = 0.1
-    """Between two frames while the last one is given again and again."""
+    """Seconds between two frames while the last one is given again and again."""
     lost: float = 60.0
-    """For a frame, until the camera is given up."""
+    """Seconds without a frame, after which the camera is given up."""
     retry: float = 0.5
-    """Between two attempts to open it again."""
+    """Seconds between two attempts to open the camera again."""
     end: float = 12.0
-    """For the worker to end: OpenCV waits up to 10 seconds for a frame of a camera."""
+    """Seconds to wait for the worker to end: OpenCV waits up to 10 seconds for a frame of a camera."""
 
 
 class Handover(Generic[View]):

@@ -37,7 +37,7 @@ _TURNED = {
     180: "ivec2({width} - 1 - at.x, {height} - 1 - at.y)",
     270: "ivec2({width} - 1 - at.y, at.x)",
 }
-"""By the clockwise turn in degrees: the position in the planes of pixel ``at`` of the turned picture."""
+"""GLSL for the position in the planes of pixel ``at`` of the turned picture, by the clockwise turn in degrees."""
 _FETCH = {
     # GLES has no BGR format, so on both the bytes go up as RGB and change places here.
     "bgr": "vec3 fetch(ivec2 at) { return texelFetch(raw, at, 0).bgr; }\n",

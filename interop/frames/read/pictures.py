@@ -21,7 +21,9 @@ from .handover import SLOTS, Handover, Read
 from .readers import FrameReader
 
 _FORMATS = {"bgr": (BGR, "yuv444p"), "yuyv": ("yuyv422", "yuv422p"), "nv12": ("nv12", "nv12")}
-"""By the layout of other readers' frames: its format in FFmpeg, and the format to which swscale converts it."""
+"""FFmpeg's format of frames, and the format to which swscale converts them, by the layout of a reader that does not
+decode to planes.
+"""
 
 
 @dataclass
@@ -119,7 +121,7 @@ def converted(reader: FrameReader) -> Read[PictureSlot]:
 
 
 def converted_frames(reader: FrameReader) -> Iterator[Frame]:
-    """The frames of such a reader, read by the calling thread."""
+    """The frames of a reader that does not decode to planes, read by the calling thread."""
     read, slot = converted(reader), PictureSlot()
     while read(slot):
         yield Frame(YuvPicture.from_frame(slot.frame), time=reader.time, captured=time.perf_counter())
@@ -139,7 +141,7 @@ def _as_hd(frame: Any) -> Any:
 
 
 def _of_matrix(frame: Any, wanted: str, matrix: str) -> Any:
-    """A copy of a camera's frame in planes, with the matrix that it has."""
+    """A camera's frame in the format ``wanted``. Matrix and range (limited) stay those of the camera."""
     colours = load_av().video.reformatter
     number = colours.Colorspace.ITU709 if matrix == "bt709" else colours.Colorspace.ITU601
     frame.colorspace, frame.color_range = number, colours.ColorRange.MPEG

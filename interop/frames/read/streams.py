@@ -21,9 +21,9 @@ log = logging.getLogger("framebind.streams")
 _PAUSES = (0.5, 1.0, 2.0, 4.0, 8.0, 10.0)
 """Seconds before each attempt to connect again; the last one from then on."""
 _JUMP = 5.0
-"""If the clock of a stream differs from ours by so many seconds between two frames, it counts as set anew."""
+"""Seconds by which a stream's clock differs from ours between two frames, from which on it counts as set anew."""
 _LATE = 1.0
-"""If a frame of a burst is late by so many seconds, the clock by which frames are shown is set anew."""
+"""Seconds by which a frame of a burst is late, from which on the clock by which frames are shown is set anew."""
 
 
 def open_stream(

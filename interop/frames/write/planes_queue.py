@@ -24,9 +24,9 @@ from .writer import Slots, Writer
 Paint = Callable[[Planes], None]
 """Paints a frame."""
 _MOST, _LEAST = 4, 2
-"""Most frames between the decoder and the painter, and those of any size."""
+"""Most frames between the decoder and the painter, and the number that is allowed whatever their size."""
 _MAX_BYTES = 256 << 20
-"""Most bytes of more than these."""
+"""Most bytes of these frames together, unless ``_LEAST`` of them need more."""
 _SUBSAMPLINGS = {(2, 2): 420, (2, 1): 422, (1, 1): 444, (1, 2): 440}
 """FFmpeg's names of formats by the columns and rows of luma of a pixel of chroma; 4:4:0 is 4:2:2 on its side."""
 
@@ -45,7 +45,7 @@ class PlanesQueue:
     """
 
     def __init__(self, path: Path, file: AvFile, first: YuvPicture) -> None:
-        """``first`` is the first picture, of whose size and colours all are to be."""
+        """``first`` is the first picture: the file takes its colours, and all others need its size."""
         self._path, self._size = path, _size_of(first, path)
         file.take_colours(first.matrix, first.range)
         encoder = Writer(file.write_planes, file.finish, path.name)

@@ -53,7 +53,7 @@ class Writer(Generic[Item]):
 
     @property
     def has_written(self) -> bool:
-        """Whether ``written`` would not wait."""
+        """Whether a slot is back already, so that ``written`` does not wait."""
         return not self._state.written.empty()
 
     def end(self) -> None:
@@ -114,7 +114,7 @@ class _State(Generic[Item]):
 
 
 class Slots:
-    """So many frames that may wait for a writer at once."""
+    """The slots that bound the number of frames that wait for a writer."""
 
     def __init__(self, count: int, writer: Writer[Item]) -> None:
         self._free, self._writer = deque(range(count)), writer
