@@ -1,4 +1,7 @@
-"""cl_khr_gl_sharing through the ICD loader: pyopencl's wheels are built without it. GLX, EGL, WGL and CGL."""
+"""OpenCL objects made of GL objects (cl_khr_gl_sharing), with contexts of GLX, EGL, WGL and CGL.
+
+The functions are called through the ICD loader, because pyopencl's wheels are built without them.
+"""
 
 from __future__ import annotations
 

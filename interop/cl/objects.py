@@ -34,7 +34,7 @@ IMAGE_FORMATS: dict[str, tuple[int, int, Any]] = {
     "rgba16": (_ORDER.RGBA, _TYPE.UNORM_INT16, np.uint16),
     "r16f": (_ORDER.R, _TYPE.HALF_FLOAT, np.float16),
 }
-"""By format: OpenCL's channel order and channel type, and the NumPy type of a channel."""
+"""OpenCL's channel order and channel type, and the NumPy type of a channel, by format."""
 INPUT_FORMATS = frozenset({"rg8", "r16", "rg16", "rgba16", "r16f"})
 """The formats of images that kernels only read: planes of video, and pictures that other libraries made."""
 _POCL = "Portable Computing Language"
@@ -65,9 +65,9 @@ class _ClObject(BaseMemory[ClContext]):
         self.place: int = memory.int_ptr
         """The cl_mem, for calls after those that have checked it."""
         self.handle: Hashable = self.place
-        """See device.Resource."""
+        """The cl_mem: objects with equal handles are the same memory."""
         self.released = False
-        """See device.Resource. An attribute, as each run asks."""
+        """True once the reference was given up. An attribute, not a property, because each run reads it."""
 
     @property
     def memory(self) -> Any:
@@ -96,12 +96,15 @@ class _ClObject(BaseMemory[ClContext]):
         return context
 
     def belongs_to(self, context: ClContext) -> bool:
-        """Whether it was made in the OpenCL context of ``context``."""
+        """Whether the memory was made in the OpenCL context of ``context``."""
         return self._context == context.handle
 
     @functools.cached_property
     def compatibility_key(self) -> Hashable:
-        """See device.Resource. None for memory with a partner, which is called before each run."""
+        """Key that is equal for objects that may replace one another in a slot without checks.
+
+        None for memory with a partner, which is called before each run.
+        """
         if self.partner is not None:
             return None
         described = self.format, self.size, self.nbytes, self.layout

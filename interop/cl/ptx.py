@@ -68,7 +68,7 @@ class Assembler:
 
 
 def _with_registers(text: bytes) -> bytes:
-    """The same PTX with a limit of registers for each kernel."""
+    """Add a limit of registers to each kernel of a PTX text. Raises DeviceError if no kernel says its group size."""
     limited, kernels = re.subn(rb"^\.reqntid .*$", rb"\g<0>\n.maxnreg %d" % _REGISTERS, text, flags=re.MULTILINE)
     if not kernels:
         raise DeviceError("its PTX does not say how large a kernel's work-groups are")

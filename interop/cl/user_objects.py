@@ -15,12 +15,15 @@ from .objects import ClBuffer, ClImage
 
 
 def is_cl_object(native: Any) -> bool:
-    """Whether ``as_cl_object`` knows such objects."""
+    """Whether an object is OpenCL's, so that ``as_cl_object`` takes it or says why not."""
     return isinstance(native, ClBuffer | ClImage | cl.MemoryObjectHolder) or _is_array(native)
 
 
 def as_cl_object(native: Any) -> ClBuffer | ClImage:
-    """One of ours as it is; a pyopencl Buffer, Image or Array wrapped and kept alive. Else raises BindingError."""
+    """Take a ClBuffer or ClImage as it is; wrap a pyopencl Buffer, Image or Array, which is kept alive.
+
+    Raises BindingError for everything else.
+    """
     if isinstance(native, ClBuffer | ClImage):
         return native
     if _is_array(native):

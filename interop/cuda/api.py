@@ -181,6 +181,6 @@ def driver_number() -> int:
 
 
 def driver_version() -> str:
-    """The same as text: "13.0"."""
+    """The newest CUDA that the driver knows, as text: "13.0"."""
     found = driver_number()
     return f"{found // 1000}.{found % 1000 // 10}"

@@ -72,7 +72,7 @@ class CudaContext(Uncopied):
         legacy default stream, and which that stream waits for.
     independent : bool
         The new stream and the legacy default stream do not wait for each other: several contexts of one GPU, on which
-        sources decode and models run side by side, then do not delay one another. The pictures of ``Source.pictures``
+        sources decode and models run side by side, then do not delay one another. The planes of ``Source.frames``
         are in order all the same. A thread that reads results sleeps until they are there, as others have work for its
         core. By default it asks for them without a pause, which is sooner and takes the core.
 
@@ -121,7 +121,7 @@ class CudaContext(Uncopied):
         """The CUcontext."""
         self.closed, self._owns_stream = False, stream is None
         self.closing: list[Callable[[], None]] = []
-        """Called when it is closed, before the GPU's memory goes."""
+        """Functions that ``close`` calls first, before the GPU's memory goes."""
         self._given = stream  # an object with __cuda_stream__ may destroy its stream when it is gone
         try:
             new = NON_BLOCKING if independent else 0

@@ -76,7 +76,7 @@ class _Shared:
 
     @property
     def released(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """Whether it or the GL object is."""
+        """True once this memory or its GL object was released."""
         return self._is_released or self.native.released
 
     @released.setter
@@ -89,7 +89,7 @@ class _Shared:
 
 
 class GlPicture(_Shared, CudaImage):
-    """A GL texture."""
+    """A GL texture, with a picture in CUDA memory beside it that kernels use."""
 
     def __init__(self, context: CudaContext, native: GlTexture) -> None:
         if native.format not in IMAGE_FORMATS:
@@ -127,7 +127,7 @@ class GlPicture(_Shared, CudaImage):
 
 
 class GlArray(_Shared, CudaArray):
-    """A GL buffer."""
+    """A GL buffer, with an array of bytes in CUDA memory beside it that kernels use."""
 
     def __init__(self, context: CudaContext, native: GlBuffer) -> None:
         beside = new_array(context, (native.nbytes,), np.uint8, f"CUDA memory beside {native.label}")
@@ -136,7 +136,7 @@ class GlArray(_Shared, CudaArray):
         self.layout = None  # bytes, as those of any buffer
         self._share(context, native)
         self._offset, self._begin, size = native.offset, ctypes.c_uint64(), ctypes.c_size_t()
-        """_begin: the address of the GL buffer while it is mapped."""
+        """Byte offset in the GL buffer; its address while it is mapped, and its size, which CUDA writes."""
         self._where = ctypes.byref(self._begin), ctypes.byref(size), self.registration.handle
 
     def copy(self, stream: int, *, to_gl: bool) -> int:

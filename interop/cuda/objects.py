@@ -40,7 +40,7 @@ class CudaObject(BaseMemory[CudaContext]):
     def _adopt(self, pointer: int, device: int, keep: Any, nbytes: int) -> None:
         self._pointer, self.device, self._keep = pointer, device, keep
         self.released = pointer == 0
-        """See device.Resource. An attribute, as each run asks."""
+        """True once the memory was given up. An attribute, not a property, because each run reads it."""
         self._unkept: int | None = None
         """The id of the allocation if nothing of ours keeps it alive, else None."""
         if isinstance(keep, Allocation | Lent):
@@ -49,14 +49,14 @@ class CudaObject(BaseMemory[CudaContext]):
             start = _check_memory(pointer, nbytes, device, self.label)
             self._unkept = attribute_of(pointer, _BUFFER_ID) if keep is None else None
         self.handle: Hashable = start
-        """See device.Resource: two arrays in one allocation have the same handle."""
+        """The address at which the allocation begins: two arrays in one allocation have the same handle."""
         self.place = pointer, self.pitch
         """The values that a launch takes for it: pointer and pitch."""
         self.offset = pointer - start
 
     @property
     def is_kept(self) -> bool:
-        """Whether its memory cannot be freed while it is in use."""
+        """Whether the memory cannot be freed while it is in use."""
         return self._unkept is None
 
     def check_allocated(self) -> None:
@@ -85,12 +85,15 @@ class CudaObject(BaseMemory[CudaContext]):
         return context
 
     def belongs_to(self, context: CudaContext) -> bool:
-        """Whether it lies in the memory of the GPU of ``context``."""
+        """Whether the memory is that of the GPU of ``context``."""
         return self.device == context.device
 
     @functools.cached_property
     def compatibility_key(self) -> Hashable:
-        """See device.Resource. None for memory that its owner may free."""
+        """Key that is equal for objects that may replace one another in a slot without checks.
+
+        None for memory that its owner may free.
+        """
         if not self.is_kept:
             return None
         described = self.format, self.size, self.nbytes, self.layout

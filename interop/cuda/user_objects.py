@@ -16,7 +16,7 @@ from .objects import CudaImage, device_at
 
 
 def is_cuda_object(native: Any) -> bool:
-    """Whether ``as_cuda_object`` knows such objects."""
+    """Whether an object is CUDA's, so that ``as_cuda_object`` takes it or says why not."""
     if isinstance(native, CudaArray | CudaImage):
         return True
     device = dlpack.device_of(native)
@@ -24,7 +24,7 @@ def is_cuda_object(native: Any) -> bool:
 
 
 def as_cuda_object(native: Any, context: CudaContext) -> CudaArray | CudaImage:
-    """One of ours as it is; an array with __dlpack__ or __cuda_array_interface__ wrapped and kept alive.
+    """Take a CudaArray or CudaImage as it is; wrap an array with __dlpack__ or __cuda_array_interface__ and keep it.
 
     DLPack comes first: its producers order their work before the context's stream. Raises BindingError for other
     objects, and for memory that is freed or lies on another GPU.

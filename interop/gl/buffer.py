@@ -132,7 +132,7 @@ class GlBuffer(GlObject, BaseBuffer[GlContext]):
 
     @property
     def is_whole(self) -> bool:
-        """Whether it is all of a GL buffer."""
+        """Whether this is all of a GL buffer, not a part."""
         return self.nbytes == self._whole
 
     @property

@@ -85,9 +85,9 @@ class GlContext(Uncopied):
         self._previous: GlContext | None = None
         self.closed = False
         self.is_foreign = owner is None
-        """Another library made it. We then restore its state after each call, and never destroy it."""
+        """True if another library made the context. We then restore its state after each call, and never destroy it."""
         self.is_private = False
-        """It was made for a model that runs in no context of the user. Calls of the model make it current themselves.
+        """True if it was made for a model that runs in no context of the user. Calls of the model make it current.
         """
         self.closing: list[Callable[[], None]] = []
         """Functions that ``close`` calls first. They stop threads that write to memory which is freed next."""

@@ -14,7 +14,7 @@ from .khronos import GL
 from .owned_objects import Kind
 
 COPY_BARRIERS = GL.BUFFER_UPDATE_BARRIER_BIT | GL.FRAMEBUFFER_BARRIER_BIT | GL.CLIENT_MAPPED_BUFFER_BARRIER_BIT
-"""For glMemoryBarrier, before an object's content is copied that kernels may have written."""
+"""Bits of the glMemoryBarrier before a copy of an object's content, which kernels may have written."""
 
 
 class GlObject(BaseMemory[GlContext]):
@@ -38,7 +38,7 @@ class GlObject(BaseMemory[GlContext]):
         self._let_go = False
         self._finalizers: list[weakref.finalize[..., Any]] = []
         self.is_owned = False
-        """We made it, so that nobody else changes or deletes it."""
+        """True if we made the object, so that nobody else changes or deletes it."""
         self.owner_released: Callable[[], bool] | None = None
         """A function that tells whether the wrapped object of another library was released. It also keeps that object
         alive.
@@ -53,14 +53,17 @@ class GlObject(BaseMemory[GlContext]):
 
     @functools.cached_property
     def compatibility_key(self) -> Hashable:
-        """See interop/device.py: Resource. None if another library made it, because that may have changed it."""
+        """Key that is equal for objects that may replace one another in a slot without checks.
+
+        None if another library made the object, because that may have changed it.
+        """
         if not self.is_owned:
             return None
         return type(self), self.context, self.format, self.size, self.nbytes
 
     @property
     def released(self) -> bool:
-        """Whether it was released, also by its owner, or its context closed."""
+        """Whether the object was released, also by its owner, or its context closed."""
         owner_released = self.owner_released
         return self._let_go or self.context.closed or (owner_released is not None and owner_released())
 
@@ -74,7 +77,7 @@ class GlObject(BaseMemory[GlContext]):
         return f"<{type(self).__name__} {self.id}: {self._content()}{', released' if self.released else ''}>"
 
     def _content(self) -> str:
-        """Its size in words, for people."""
+        """The object's size in words, for people."""
         raise NotImplementedError
 
     def _check_usable(self) -> None:

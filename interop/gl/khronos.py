@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 Signature = tuple[Any, ...]
-"""ctypes types: the result, then each argument. None is void, and every pointer is a c_void_p."""
+"""The ctypes types of a function: the result, then each argument. None is void, and every pointer is a c_void_p."""
 
 _MODULES = (
     *(f"GL/VERSION/GL_{version}" for version in ("1_0", "1_1", "1_2", "1_3", "1_4", "1_5", "2_0", "2_1")),

@@ -97,7 +97,7 @@ def _hold_egl(library: ctypes.CDLL) -> Callable[[], object]:
 
 
 def _hold_glx(library: ctypes.CDLL) -> Callable[[], object]:
-    """EGL cannot replace a context of GLX, so that it is left."""
+    """Leave the current context of GLX, which EGL cannot replace. Returns the function that makes it current again."""
     make_current = ctypes.CFUNCTYPE(ctypes.c_int, _P, ctypes.c_ulong, ctypes.c_ulong, _P)(
         ("glXMakeContextCurrent", library)
     )

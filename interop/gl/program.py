@@ -18,7 +18,7 @@ from .khronos import GL
 
 _FORMAT = struct.Struct("<I")
 COMPILING = threading.RLock()
-"""Held by the thread that compiles programs.
+"""Lock that is held by the thread that compiles programs.
 
 The threads of NVIDIA's compiler belong to the process: it crashes if one context changes their number while another
 context's programs compile (H100, driver 580.159, 2026-11-22: benchmarks/endurance.py --backend gl --threads 2).

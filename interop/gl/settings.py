@@ -40,7 +40,7 @@ def _on_desktop(context: GlContext) -> bool:
 
 
 def _in_compatibility(context: GlContext) -> bool:
-    """Whether the profile has the fixed functions. (No other one has their enumerants.)"""
+    """Whether the context has the profile with the fixed functions. (No other one has their enumerants.)"""
     return not context.is_es and bool(
         context.gl.integer(GL.CONTEXT_PROFILE_MASK) & GL.CONTEXT_COMPATIBILITY_PROFILE_BIT
     )
@@ -136,7 +136,9 @@ def _set_window_rectangles(gl: GlApi, value: tuple[int, tuple[int, ...]]) -> Non
 # The table ------------------------------------------------------------------------------------------------------------
 
 _FEEDBACK = Setting("transform feedback", _feedback_runs, _run_feedback, needed=False)
-"""While it runs, GL refuses another program. The program is put back before it runs on."""
+"""Transform feedback, which is paused: while it runs, GL refuses another program. The host's program is put back
+before it runs on.
+"""
 _CLIP_CONTROL = Setting(
     "glClipControl",
     get=lambda gl: (gl.integer(GL.CLIP_ORIGIN), gl.integer(GL.CLIP_DEPTH_MODE)),

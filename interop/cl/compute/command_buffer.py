@@ -1,4 +1,4 @@
-"""cl_khr_command_buffer: kernels recorded once, which one call then submits again and again."""
+"""Kernels recorded once, which one call then submits again and again (cl_khr_command_buffer)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Dispatch = tuple[cl.Kernel, Any, Any]
 
 
 class CommandBuffers:
-    """The extension on one queue."""
+    """The functions of cl_khr_command_buffer, for one queue."""
 
     def __init__(self, queue: cl.CommandQueue, functions: dict[str, Any]) -> None:
         self.queue, self.functions = queue, functions

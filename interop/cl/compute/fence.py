@@ -30,7 +30,7 @@ class ClFence:
 
     @property
     def event(self) -> cl.Event:
-        """The same for pyopencl, which keeps it alive."""
+        """The marker as a pyopencl.Event, which keeps it alive."""
         self._flush()
         assert self._event.value is not None
         return cl.Event.from_int_ptr(self._event.value)
@@ -56,7 +56,7 @@ class ClFence:
         self._watch.waited(self._made)
 
     def _flush(self) -> None:
-        """Without it the driver may keep the marker until somebody waits for it, and it would never be done."""
+        """Flush the queue, once. Else the driver may keep the marker until somebody waits, and ``done`` stays False."""
         if not self._flushed:
             self._flushed = True
             status = loader().clFlush(self._context.queue_handle)

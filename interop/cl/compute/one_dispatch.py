@@ -66,7 +66,7 @@ def record_as_one(
     steps: Sequence[Step],
     store: BinaryStore | None,
 ) -> Recording:
-    """One dispatch for all steps, with as many groups as the device keeps resident of this very kernel.
+    """Record all steps as one dispatch, with as many groups as the device keeps resident of this very kernel.
 
     ``groups_per_unit``: the largest number of groups per compute unit; 0 leaves it to a rule. A CPU runs one group.
     """

@@ -118,8 +118,9 @@ class Recording:
 def record_separately(
     context: ClContext, steps: Sequence[Step], command_buffers: CommandBuffers | None, store: BinaryStore | None
 ) -> Recording:
-    """One dispatch per step. Steps with slots or parameters are enqueued one by one. The other steps that follow each
-    other become one command buffer, if the driver has cl_khr_command_buffer.
+    """Record one dispatch per step. Steps with slots or parameters are enqueued one by one.
+
+    The other steps that follow each other become one command buffer, if the driver has cl_khr_command_buffer.
     """
     recording = Recording()
     waiting: list[Dispatch] = []
@@ -184,5 +185,5 @@ def enqueue(context: ClContext, dispatch: Dispatch) -> Call:
 
 
 def flush(context: ClContext) -> Call:
-    """Without it the driver may keep what it was given until somebody waits for it."""
+    """The call that flushes the queue. Else the driver may keep the commands until somebody waits for them."""
     return loader().clFlush, (context.queue_handle,)

@@ -27,7 +27,7 @@ class SharedBuffer(ClBuffer):
 
     @property
     def released(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """Whether it or the GL buffer is."""
+        """True once this buffer or the GL buffer was released."""
         return self._is_released or self.gl.released
 
     @released.setter
@@ -50,7 +50,7 @@ class Channel:
 
     @staticmethod
     def why_not(gl: GlContext, cl: ClContext) -> str | None:
-        """Why the two contexts cannot share memory in this way; None if they can. ``gl`` is current."""
+        """Give the reason why the two contexts cannot share memory in this way, or None. ``gl`` is current."""
         raise NotImplementedError
 
     def wrap(self, native: GlBuffer | GlTexture) -> ClBuffer | ClImage | None:
@@ -70,13 +70,13 @@ class Channel:
         self.wait_for_cl()
 
     def wait_for_gl(self) -> None:
-        """On the CPU, counted."""
+        """Wait on the CPU until GL has done what it has been told so far, and count the wait."""
         self.host_waits += 1
         self.gl.gl.glMemoryBarrier(GL.ALL_BARRIER_BITS)
         self.gl.gl.glFinish()
 
     def wait_for_cl(self) -> None:
-        """On the CPU, counted."""
+        """Wait on the CPU until OpenCL has done what it has been told so far, and count the wait."""
         self.host_waits += 1
         # Not clFinish: rusticl 22.3 does not wait there for what was flushed before.
         with own_errors(f"waiting for {self.cl}"):

@@ -30,7 +30,7 @@ _PROBE_BYTES = 4096
 
 
 class ExternalMemory(Channel):
-    """One GPU seen by GL, OpenCL and Vulkan. The CPU waits at every change of API."""
+    """Shares Vulkan's allocations on one GPU with GL and OpenCL. The CPU waits at every change of API."""
 
     name = "external memory (a Vulkan allocation)"
 
@@ -154,7 +154,7 @@ class ClSemaphore:
 
 
 def same_gpu(gl: GlContext, cl: ClContext) -> bool | None:
-    """Whether the two are one GPU, by its UUID; None if a driver does not tell."""
+    """Whether the two contexts are on one GPU, by its UUID; None if a driver does not tell."""
     uuid = device_uuid(cl.device)
     if not uuid or not gl_query.has_extension(gl, gl_memory.MEMORY_EXTENSION):
         return None

@@ -136,7 +136,7 @@ class CopiedBuffer(SharedBuffer):
 
 
 def _is_whole(resource: GlBuffer | GlTexture) -> bool:
-    """Whether it is a whole GL object. OpenCL cannot wrap a part of a GL buffer."""
+    """Whether a resource is a whole GL object. OpenCL cannot wrap a part of a GL buffer."""
     return isinstance(resource, GlTexture) or resource.is_whole
 
 
@@ -168,12 +168,12 @@ class StagedTexture:
         return self._texture.released
 
     def release(self) -> None:
-        """It belongs to the user, so nothing is freed."""
+        """Free nothing, as the texture belongs to the user."""
 
     def stage(
         self, view: Picture, parameters: tuple[float, ...], *, write: bool, previous: Resource | None
     ) -> Resource:
-        """See device.StagedTexture."""
+        """Give the staging buffer, which shows this texture from now on: ``previous`` if it fits, else a new one."""
         if isinstance(previous, PictureBuffer) and previous.serves(self._partner, view, write=write):
             buffer = previous
         else:
@@ -183,7 +183,7 @@ class StagedTexture:
 
 
 class PictureBuffer(SharedBuffer):
-    """A tensor as float32 BHWC in a shared buffer, which one GL dispatch fills from a texture, or the other way."""
+    """A tensor as float32 BHWC in a shared buffer. One GL dispatch fills it from a texture, or a texture from it."""
 
     def __init__(self, partner: GlPartner, view: Picture, *, write: bool) -> None:
         dense = Dense(view.shape)
@@ -194,7 +194,7 @@ class PictureBuffer(SharedBuffer):
         self._texture: GlTexture | None = None
 
     def serves(self, partner: GlPartner, view: Picture, *, write: bool) -> bool:
-        """Whether a texture of that kind can take the place of the one shown now."""
+        """Whether the buffer can show another texture as this view, for this partner and in this direction."""
         return (self.partner, self._view, self._write) == (partner, view, write) and not self.released
 
     def show(self, texture: GlTexture, parameters: tuple[float, ...]) -> None:
@@ -222,7 +222,7 @@ class PictureBuffer(SharedBuffer):
 
 
 def _conversion(device: GlDevice, picture: Picture, dense: Dense, buffer: GlBuffer, *, write: bool) -> CommandList:
-    """One GL dispatch between the texture in the slot "texture" and the buffer."""
+    """Record the GL dispatch that converts between the texture in the slot "texture" and the buffer."""
     views = (dense, picture) if write else (picture, dense)
     texture, memory = Operand(Slot("texture")), Operand(buffer, 0, dense.nbytes)
     src, dst = (memory, texture) if write else (texture, memory)

@@ -24,7 +24,10 @@ _PROBE_BYTES, _PROBE_VALUE = 4096, 0x5A
 
 
 class HostMemory(Channel):
-    """Both devices are the CPU, or both are GPUs without memory of their own. The CPU waits at every change of API."""
+    """Shares a GL buffer that stays mapped. The CPU waits at every change of API.
+
+    Usable if both devices are the CPU, or GPUs without memory of their own.
+    """
 
     name = "host memory (a mapped GL buffer)"
 

@@ -19,7 +19,7 @@ from .host_memory import HostMemory
 log = logging.getLogger("framebind")
 
 STRATEGIES: tuple[type[Channel], ...] = (GlObjects, OrderedExternalMemory, ExternalMemory, HostMemory, Copies)
-"""Best first."""
+"""The strategies, the best one first."""
 _channels: weakref.WeakValueDictionary[tuple[int, int], Channel] = weakref.WeakValueDictionary()
 """The channels in use, by the id() of both contexts. A channel holds its two contexts, so no other context can have
 these ids while it is listed.

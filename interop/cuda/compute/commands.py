@@ -124,5 +124,5 @@ class CudaCommandList(BaseCommandList[Recording]):
 
 
 def _is_single(argument: Argument) -> bool:
-    """Whether kernels access its memory in units of the argument only: number by number, or slice by slice."""
+    """Whether kernels access the argument's memory in its units only: number by number, or slice by slice."""
     return isinstance(argument.view, Dense | Strided | Sliced | Plane)

@@ -100,8 +100,8 @@ class CudaDevice(BaseDevice[CudaKernel, CudaCommandList, CooperativeLaunch]):
         build_kernels(self.context, [kernel for kernel in kernels if isinstance(kernel, CudaKernel)], store)
 
     def _prefers_one(self, steps: Sequence[Step]) -> bool:
-        """Never: a graph of separate launches was faster for each of six models, and its kernels compile in parallel
-        (docs/decisions/0018). SUSTAINED_SPEED asks for "one", and keeps it if that is faster.
+        """Answer no: a graph of separate launches was faster for each of six models, and its kernels compile in
+        parallel (docs/decisions/0018). SUSTAINED_SPEED asks for "one", and keeps it if that is faster.
         """
         return False
 

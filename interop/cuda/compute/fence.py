@@ -20,7 +20,7 @@ class CudaEvents:
         cuda = driver()
         self.context, self.stream, self._flags = context, context.stream, NO_TIMES | flags
         self.unused, self._made, self.closed = list[int](), list[int](), False
-        """unused, _made: CUevents."""
+        """The CUevents that no fence has, and all that were made; True once ``close`` was called."""
         self.record = context.by_handles(cuda.cuEventRecord)
         self.query = context.by_handles(cuda.cuEventQuery)
         self.synchronize = context.by_handles(cuda.cuEventSynchronize)
@@ -35,7 +35,7 @@ class CudaEvents:
         return event
 
     def close(self) -> None:
-        """Destroy them, also if the context is closed: when all are unused, so when the last fence is gone."""
+        """Destroy the events once all are unused, which is when the last fence is gone; also of a closed context."""
         self.closed = True
         if len(self.unused) == len(self._made):
             self._destroy()

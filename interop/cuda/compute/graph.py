@@ -58,13 +58,15 @@ class KernelNode(ctypes.Structure):
 
 
 class LaunchGraph:
-    """Launches as a graph, destroyed when nobody holds it. ``before`` has the numbers of the launches that each one
-    waits for. A kernel starts before the end of those that it waits for, if the GPU can do so.
+    """Launches as a CUDA graph, destroyed when nobody holds it.
+
+    ``before`` has the dependencies: for each launch the numbers of the launches that it waits for. If the GPU can do
+    so, a kernel starts before the end of these and waits for them on the GPU (see Edge).
     """
 
     def __init__(self, context: CudaContext, launches: Sequence[Call], before: Sequence[Sequence[int]]) -> None:
         self._launches = launches
-        """They keep the parameters alive to which the nodes point."""
+        """The calls of the launches. They keep the parameters alive to which the nodes point."""
         self.nodes = [_node(arguments) for _, arguments in launches]
         self.handles = list[ctypes.c_void_p]()
         """The CUgraphNode of each launch."""
@@ -76,7 +78,7 @@ class LaunchGraph:
                 self._add(node, numbers, early=has_early_launches(context))
 
     def _add(self, node: KernelNode, before: Sequence[int], *, early: bool) -> None:
-        """Add a launch that waits for those ``before``. ``early``: by itself."""
+        """Add a launch that waits for those ``before``. ``early``: its kernel starts early, and waits by itself."""
         cuda, handle, count = driver(), ctypes.c_void_p(), len(before)
         many = ctypes.c_void_p * count
         after = many(*(self.handles[number].value for number in before))
@@ -123,7 +125,7 @@ class ExecutableGraph:
 
 
 def has_early_launches(context: CudaContext) -> bool:
-    """Whether a kernel may start before the end of the one before it: drivers since CUDA 12.3 have such edges."""
+    """Whether a kernel may start before the end of the one before it: the GPU and the driver (CUDA 12.3) decide."""
     return context.capability >= DEPENDENT_LAUNCHES and hasattr(driver(), "cuGraphAddDependencies_v2")
 
 
@@ -165,7 +167,7 @@ class GraphRecording(Recording):
     executables: dict[tuple[Value, ...], ExecutableGraph] = field(default_factory=dict)
     """The executable graphs by those values, the oldest first."""
     chosen: ExecutableGraph | None = None
-    """The one with the present values, once a run has looked it up."""
+    """The executable graph with the present values, once a run has looked it up."""
 
     def fill(self, slot: str, resource: CudaArray | CudaImage) -> None:
         now = self.values[slot] = resource.place

@@ -57,8 +57,8 @@ def record_as_one(
     steps: Sequence[Step],
     store: BinaryStore | None,
 ) -> Recording:
-    """One dispatch for all steps. ``groups_per_unit``: the largest number of work-groups per compute unit; 0 leaves it
-    to a rule.
+    """Record all steps as one dispatch. ``groups_per_unit``: the largest number of work-groups per compute unit; 0
+    leaves it to a rule.
     """
     merged, recording = merge(steps, local_bytes), Recording()
     (function,) = build_together(context, [merged.source], store)
@@ -84,5 +84,5 @@ def record_as_one(
 
 
 def _cooperative(call: Call) -> Call:
-    """The same launch as a cooperative one, which takes no further options."""
+    """Make a launch cooperative: the groups are resident together. Such a call takes no further options."""
     return driver().cuLaunchCooperativeKernel, call[1][:-1]

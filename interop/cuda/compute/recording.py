@@ -62,7 +62,7 @@ class Recording:
     """Objects that the calls use by address or handle. They are held here, because an address keeps nothing alive."""
     barriers: int = 0
     watch: None = None
-    """See record.command_list.Recording: a cooperative launch cannot fail."""
+    """No watch of the barrier: a cooperative launch cannot fail, as its work-groups are resident together."""
 
     def fill(self, slot: str, resource: CudaArray | CudaImage) -> None:
         """Put a resource into the kernel parameters of a slot."""
@@ -118,7 +118,7 @@ def parameter_array(places: Sequence[Any]) -> Any:
 def record_separately(
     context: CudaContext, steps: Sequence[Step], store: BinaryStore | None, recording: Recording
 ) -> Recording:
-    """One launch per step, added to an empty recording. A stream runs them in order."""
+    """Record one launch per step, in a recording that is empty. A stream runs them in order."""
     for number, step in enumerate(steps):
         assert isinstance(step.kernel, CudaKernel)
         source = step.kernel.source

@@ -103,7 +103,7 @@ class GlDevice(BaseDevice[GlKernel, GlCommandList, GlBarrier]):
         compile_kernels(self.context, [kernel for kernel in kernels if isinstance(kernel, GlKernel)], store)
 
     def _prefers_one(self, steps: Sequence[Step]) -> bool:
-        """Only where the number of compute units is known, which NVIDIA's GL tells."""
+        """Apply the rule of record/one_dispatch.py. Answer no if GL does not tell the number of compute units."""
         units = self._barrier.units
         return units > 1 and prefers_one(steps, software=self.context.software, units=units, most=MOST_INVOCATIONS)
 
@@ -141,7 +141,10 @@ class GlDevice(BaseDevice[GlKernel, GlCommandList, GlBarrier]):
         self._barrier.watch.waited()
 
     def _check_before_copy(self) -> None:
-        """Objects of another library's context may have the same names as those of one that has its handle now."""
+        """Check that the context is current, and that it exists if another library made it.
+
+        A new context may have the handle of a destroyed one, and objects of the same names.
+        """
         self.check()
         if self.context.is_foreign:
             self.context.check_exists()
@@ -151,7 +154,7 @@ class GlDevice(BaseDevice[GlKernel, GlCommandList, GlBarrier]):
         return GlFence(self.context, self._barrier.watch)
 
     def wait_for(self, events: Sequence[Any]) -> None:
-        """GL has no events: its commands run in the order in which they are issued."""
+        """Raise BindingError for any event: GL has none. Its commands run in the order in which they are issued."""
         if events:
             raise BindingError(
                 "the model runs on OpenGL, which has no events to wait for: leave wait_for out (commands run "

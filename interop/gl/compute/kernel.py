@@ -44,7 +44,7 @@ class GlKernel:
         self.owner: weakref.ref[Any] | None = None
         self.visitors: weakref.WeakSet[Any] = weakref.WeakSet()
         self.program = 0
-        """Its GL name once it is linked."""
+        """The GL name of the program once it is linked; 0 before."""
         self.locations: dict[str, int] = {}
         """Uniform location by picture argument ("" is the offsets); -1 if the compiler found the uniform unused."""
         self._free: weakref.finalize[..., GlKernel] | None = None
@@ -95,7 +95,10 @@ class Linkable(Protocol):
 
 
 def compile_kernels(context: GlContext, kernels: Collection[Linkable], store: BinaryStore | None) -> None:
-    """Link those that are not. The driver works on all at once if it can. Raises KernelError with log and text."""
+    """Link those kernels that are not linked yet. The driver works on all at once if it can.
+
+    Raises KernelError with log and text.
+    """
     with COMPILING, _compiler_threads(context):
         for kernel in kernels:
             kernel.begin(store)

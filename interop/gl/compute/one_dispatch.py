@@ -98,7 +98,7 @@ def record_parts(
     steps: Sequence[Step],
     store: BinaryStore | None,
 ) -> GlRecording:
-    """One dispatch for each ``most_steps`` steps, with as many groups as the device keeps resident of its program.
+    """Record a dispatch for each ``most_steps`` steps, with as many groups as the device keeps resident of its program.
 
     ``groups_per_unit``: the largest number of groups per compute unit; 0 leaves it to a rule. Raises DeviceError if the
     groups of a program do not wait for one another.

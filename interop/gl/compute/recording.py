@@ -59,7 +59,7 @@ class GlRecording:
     """Label of each dispatch, and the number of calls up to and with it."""
     slots: dict[str, SlotPlace] = field(default_factory=dict)
     parameters: dict[tuple[int, str], ParametersPlace] = field(default_factory=dict)
-    """By step number and argument."""
+    """The floats of pictures, by step number and argument."""
     owned: list[GlKernel] = field(default_factory=list)
     """Kernels whose uniforms hold the values of this recording between runs."""
     visited: list[GlKernel] = field(default_factory=list)
@@ -100,7 +100,7 @@ class GlRecording:
 
 
 def record_separately(context: GlContext, steps: Sequence[Step], store: BinaryStore | None) -> GlRecording:
-    """One dispatch per step, with barriers at the hazards."""
+    """Record one dispatch per step, with barriers at the hazards."""
     recording, before = GlRecording(context), hazards(steps)
     recording.barriers = len(before)
     values = [UniformValues.of(step) for step in steps]
