@@ -22,7 +22,7 @@ class ArrayLayout(NamedTuple):
     """Elements from one index to the next along each dimension; none is negative."""
     dtype: np.dtype[Any]
     is_aligned: bool = True
-    """It begins at a multiple of SLICE_ALIGNMENT bytes."""
+    """True if the array begins at a multiple of SLICE_ALIGNMENT bytes."""
     read_only: bool = False
 
     @property
@@ -80,7 +80,7 @@ def filled_array(array: np.ndarray, label: str) -> np.ndarray:
 
 
 def share_elements(one: ArrayLayout, one_start: int, other: ArrayLayout, other_start: int) -> bool:
-    """Whether two arrays in one allocation, which begin at these bytes of it, have an element in common."""
+    """Whether two arrays have an element in common. They lie in one allocation, and begin at these bytes of it."""
     return np.shares_memory(np.asarray(_Addresses(one, one_start)), np.asarray(_Addresses(other, other_start)))
 
 

@@ -31,7 +31,7 @@ class FoundDevice:
     software: bool = False
     """Whether the device is the CPU."""
     f16: str = ""
-    """Its use of 16-bit floats: "storage", or "storage, arithmetic"."""
+    """Use of 16-bit floats by kernels: "storage", or "storage, arithmetic"."""
     unusable: str = ""
     """The reason why models cannot run on it; "" if they can."""
 
@@ -40,11 +40,11 @@ class ContextClass(Protocol):
     """The class of an API's contexts."""
 
     def is_current(self) -> bool:
-        """Whether one is current on this thread."""
+        """Whether a context of the class is current on this thread."""
         ...
 
     def current(self) -> Any:
-        """The one that is current on this thread."""
+        """The context of the class that is current on this thread."""
         ...
 
 
@@ -73,7 +73,7 @@ class Variant:
 
 
 def _no_variables(uuid: str) -> Mapping[str, str]:
-    """No variable of the environment chooses a GPU."""
+    """Give no environment variables: none of them chooses a GPU for the API."""
     return {}
 
 
@@ -120,7 +120,7 @@ class Backend:
     objects: str
     """The name of such objects in messages: "GL objects"."""
     needs_context: bool
-    """Whether its objects can be used only where a context of theirs is current."""
+    """Whether objects of the API can be used only where a context of theirs is current."""
     gl_objects: Literal["own", "shared", "copied"]
     """The use of OpenGL's objects by models: as the API's own ones; without a copy where drivers share memory; or by
     copies on the GPU. Exactly one backend, with which demos draw, has "own".

@@ -25,7 +25,7 @@ class Traits:
     name: str
     """The GPU and driver, as the driver names them."""
     api: str
-    """For messages only: "opengl", "opengl es", "opencl", "cuda" or "null"."""
+    """The API, for messages only: "opengl", "opengl es", "opencl", "cuda" or "null"."""
     driver: str
     group_size: int
     """The work-group size of a program's kernels, unless another one was measured to be faster."""
@@ -42,7 +42,7 @@ class Traits:
     max_memories: int
     """The number of different buffers that one kernel may use."""
     software: bool
-    """The "GPU" is the CPU (llvmpipe, PoCL): the CPU interpreter is then the faster choice."""
+    """True if the "GPU" is the CPU (llvmpipe, PoCL): the CPU interpreter is then the faster choice."""
     write_formats: frozenset[str] = frozenset()
     """The texture formats that kernels can write."""
     max_textures: int = 8
@@ -52,9 +52,9 @@ class Traits:
     word_bytes: int = 1
     """Bytes of the words in which kernels read a picture's bytes: a buffer of a user's has whole words."""
     matrix_units: bool = False
-    """It multiplies fragments of matrices: MULTIPLY_FRAGMENTS in kernels/codegen/prelude.fragments."""
+    """True if kernels can multiply fragments of matrices: MULTIPLY_FRAGMENTS in kernels/codegen/prelude.fragments."""
     early_launches: bool = False
-    """Kernels start before the end of the one before them: AWAIT_INPUTS in kernels/codegen/texts.py."""
+    """True if kernels start before the end of the one before them: AWAIT_INPUTS in kernels/codegen/texts.py."""
     lowers_clock: bool = False
     """The driver lowers the GPU's clock while nothing runs on it, although a context is open."""
 
@@ -133,8 +133,9 @@ class StagedTexture(Resource, Protocol):
 
 
 def is_staged(resource: Resource) -> TypeGuard[StagedTexture]:
-    """Whether kernels use a staging buffer for it. (isinstance with a protocol would take as long as the rest of a
-    binding.)
+    """Whether kernels use a staging buffer for a resource.
+
+    isinstance with a protocol would take as long as the rest of a binding.
     """
     return hasattr(resource, "stage")
 
@@ -253,8 +254,8 @@ class Device(Protocol):
         ...
 
     def kernel(self, source: KernelSource) -> Kernel:
-        """Make, or find among those made before. It is compiled now, or when it is recorded, which may raise
-        KernelError.
+        """Make the kernel of a source, or find it among those made before. It is compiled now, or when it is recorded,
+        which may raise KernelError.
         """
         ...
 
@@ -303,11 +304,11 @@ class Device(Protocol):
 
     @property
     def needs_entering(self) -> bool:
-        """Whether it has a context of its own that may not be current: use it inside ``with entered()`` only."""
+        """Whether the device has a context of its own that may not be current: use it inside ``with entered()``."""
         ...
 
     def entered(self) -> AbstractContextManager[None]:
-        """Within the block its own context is current, and afterwards whichever was before."""
+        """Make the device's own context current for a block. Afterwards the one before is current again."""
         ...
 
     def check(self) -> None:

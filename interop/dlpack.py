@@ -16,9 +16,9 @@ from .arrays import check_unmasked
 from .errors import BindingError
 
 CUDA, VERSION = 2, (1, 0)
-"""kDLCUDA, and the version of the protocol that is asked for and given out."""
+"""DLPack's number of CUDA devices (kDLCUDA), and the version of the protocol that is asked for and given out."""
 HOST_DEVICES, CUDA_DEVICES = {1, 3}, {CUDA, 13}
-"""kDLCPU and kDLCUDAHost, which NumPy reads; kDLCUDA and kDLCUDAManaged."""
+"""Numbers of devices whose memory NumPy reads (kDLCPU, kDLCUDAHost), and of CUDA's (kDLCUDA, kDLCUDAManaged)."""
 _KINDS = {0: "i", 1: "u", 2: "f", 6: "b"}
 """NumPy's kinds by DLPack's type codes."""
 _OTHER_KINDS = {4: "bfloat16", 5: "complex"}
@@ -307,7 +307,10 @@ def is_on_host(native: Any) -> bool:
 
 
 def host_array(native: Any) -> np.ndarray:
-    """Such an object as a NumPy array on the same memory. Raises BindingError if it does not give it out."""
+    """A NumPy array on the memory of an object for which ``is_on_host`` is true.
+
+    Raises BindingError if the object does not give its memory out.
+    """
     if isinstance(native, np.ndarray):
         check_unmasked(native)
         return np.asarray(native)  # of a subclass, whose attributes may be anything, the plain array

@@ -54,14 +54,14 @@ class HostArray:
             np.copyto(self._array, self._content)
 
     def like(self, array: np.ndarray) -> bool:
-        """Whether another array has the same layout, so that it can replace this one."""
+        """Whether another array has the shape, strides and type of this one, so that it can replace it."""
         mine = self._array
         return (array.shape, array.strides, array.dtype) == (mine.shape, mine.strides, mine.dtype) and (
             array.flags.writeable == mine.flags.writeable
         )
 
     def exchanged(self, array: np.ndarray) -> HostArray:
-        """The same buffer for another array that is ``like`` this one."""
+        """A HostArray of another array that is ``like`` this one, with the same buffer."""
         made = copy.copy(self)
         made._array = array
         if self._is_block:

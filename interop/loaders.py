@@ -24,9 +24,9 @@ class Loader:
     packages: str
     """The command that installs it, with a driver that runs on any machine, by distribution."""
     installed: Callable[[], InstalledApi]
-    """Looks for it, and for its drivers."""
+    """Finds the library and its drivers."""
     has_files: bool = True
-    """Whether files name its drivers; else they are parts that are there or not."""
+    """Whether files name the drivers; else the drivers are parts that are installed or not."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class InstalledDriver:
     """A file that names a driver to a loader; for CUDA, the driver or the compiler (NVRTC)."""
 
     file: str
-    """Without files, what has it: a vendor's driver, or a Python package."""
+    """Path of the file; for a driver that no file names, its owner: a vendor's driver, or a Python package."""
     library: str
     """The shared library that the file names; without files its name and version, "" if it is missing."""
     problem: str
@@ -48,7 +48,7 @@ class InstalledApi:
     api: str
     """"EGL", "OpenCL", "Vulkan" or "CUDA"."""
     drivers: tuple[InstalledDriver, ...]
-    """On Linux, the drivers that the loader's files name; elsewhere none. For CUDA, its driver and its compiler."""
+    """The drivers that the loader's files name, on Linux; none elsewhere. For CUDA, its driver and its compiler."""
     devices: int
     """The number of devices that the loader lists."""
     problem: str

@@ -38,7 +38,7 @@ class CompatibilityList:
 
     @cached_property
     def devices(self) -> list[FoundDevice]:
-        """``api``, ``name``, ``version``, ``software``, ``f16`` and ``unusable`` of each device.
+        """The devices, with ``api``, ``name``, ``version``, ``software``, ``f16`` and ``unusable`` of each.
 
         A context is opened on each device of OpenGL and OpenCL, which takes seconds on some machines.
         """

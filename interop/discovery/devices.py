@@ -39,7 +39,7 @@ class ChosenDevice(NamedTuple):
 
     device: Device
     reason: str = ""
-    """The reason why it is not the first choice; "" if it is."""
+    """The reason why the device is not the first choice; "" if it is."""
     all_work: bool = True
     """Whether each API that was tried has a device."""
 

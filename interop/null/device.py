@@ -48,7 +48,7 @@ class NullKernel:
 
     source: KernelSource
     texts: dict[str, str]
-    """By the name of the dialect."""
+    """The kernel's text in each dialect, by the name of the dialect."""
 
 
 class NullCommandList:
@@ -68,7 +68,7 @@ class NullCommandList:
 
     @property
     def calls_per_run(self) -> int:
-        """None: there is no API to call."""
+        """Zero, as there is no API to call."""
         return 0
 
     def set_slot(self, name: str, resource: Resource) -> None:
@@ -130,7 +130,7 @@ class NullDevice:
     def compile(
         self, steps: Sequence[Step], dispatches: Dispatches | None = None, store: BinaryStore | None = None
     ) -> None:
-        """There is no compiler."""
+        """Do nothing, as there is no compiler."""
 
     def record(
         self,

@@ -1,1 +1,1 @@
-"""From steps to recorded commands: checks, hazards and one dispatch, the same for every API."""
+"""Recording of steps as commands: checks, hazards and one dispatch, shared by all APIs."""

@@ -47,16 +47,16 @@ class BarrierWatch:
         """The submission times of the first and the last run that may have failed. No wait has covered these runs yet.
         """
         self.failed = False
-        """A run has failed. From then on nothing runs as one dispatch."""
+        """True once a run has failed. From then on nothing runs as one dispatch."""
 
     def submitted(self) -> None:
-        """A run is about to be submitted."""
+        """Note that a run is about to be submitted."""
         self._last = time.perf_counter()
         if self._first is None:
             self._first = self._last
 
     def waited(self, submitted_before: float = math.inf) -> None:
-        """The CPU has waited for all that was submitted before that time. Raises DeviceError if a run failed."""
+        """Note that the CPU has waited for what was submitted before that time. Raises DeviceError if a run failed."""
         first = self._first
         if first is None or first > submitted_before:
             return
@@ -122,13 +122,16 @@ class BaseBarrier(ABC):
         """Set the state to zeros."""
 
     def why_unusable(self, store: BinaryStore | None) -> str:
-        """Why the barrier cannot be used on this device, or "". The test runs once, for a bounded time."""
+        """Give the reason why the barrier cannot be used, or "". The test runs once, for a bounded time."""
         if self._why_unusable is None:
             self._why_unusable = self._test(store)
         return self._why_unusable
 
     def _test(self, store: BinaryStore | None) -> str:
-        """Every group writes a number, waits, and must then read its neighbour's, which it read in the round before."""
+        """Run the test, and give the reason why the barrier fails, or "".
+
+        Every group writes a number, waits, and must then read its neighbour's, which it read in the round before.
+        """
         most = self.units * self.per_unit[0]
         try:
             test = self._build_test(most, store)
@@ -159,7 +162,7 @@ class BaseBarrier(ABC):
         return 0
 
     def _take_flag(self) -> bool:
-        """Whether a group gave up; if so, the state is reset."""
+        """Read the flag that says that a group gave up. If it is set, reset the state."""
         failed = self._failed()
         if failed:
             self._reset()
@@ -176,7 +179,7 @@ def groups_to_try(units: int, per_unit: Sequence[int], most: int, program: str, 
 
 
 def keep_groups(groups: int, most: int, program: str, store: BinaryStore | None) -> None:
-    """Let the store keep the number of groups that have waited for one another."""
+    """Store the number of groups of a program that were resident at once, for later processes."""
     if store is not None:
         store.keep_number(_groups_of(program, most), groups)
 

@@ -18,7 +18,7 @@ from .context import Context
 from .one_dispatch import why_not_one
 
 USERS = threading.RLock()
-"""Held while a device is opened, or closed by one of its users: threads may share an OpenCL or a CUDA context."""
+"""Lock of opening a device, and of closing it by one of its users: threads may share an OpenCL or a CUDA context."""
 K = TypeVar("K", bound=Kernel)
 """The API's kernels."""
 L = TypeVar("L", bound=CommandList)
@@ -37,14 +37,14 @@ class BaseDevice(ABC, Generic[K, L, B]):
     def __init__(self, context: Context, barrier: B, *, owns_context: bool) -> None:
         self._base_context, self._barrier, self.owns_context = context, barrier, owns_context
         self.check = context.check
-        """See interop.device.Device."""
+        """Raises DeviceError unless the calling thread may use the device now."""
         self._kernels: dict[KernelSource, K] = {}
         self.dispatches: Dispatches = "auto"
         self.users = 0
         """The number of users that opened it (discovery/devices.py: open_device). The last to close it closes it."""
         self.closed = False
         self.needs_entering = False
-        """See interop.device.Device."""
+        """True if the device's own context has to be made current for its calls: see ``entered``."""
 
     @abstractmethod
     def _make_kernel(self, source: KernelSource) -> K:
@@ -52,18 +52,18 @@ class BaseDevice(ABC, Generic[K, L, B]):
 
     @abstractmethod
     def _compile(self, kernels: Collection[Kernel], store: BinaryStore | None) -> None:
-        """Compile those kernels that are not. Raises KernelError."""
+        """Compile those kernels that are not compiled yet. Raises KernelError."""
 
     @abstractmethod
     def _prefers_one(self, steps: Sequence[Step]) -> bool:
-        """Whether "auto" makes these steps one dispatch, or a few."""
+        """Whether "auto" records these steps as one dispatch, or a few, instead of separate ones."""
 
     @abstractmethod
     def _record_separately(self, steps: Sequence[Step], store: BinaryStore | None) -> L: ...
     @abstractmethod
     def _record_as_one(self, steps: Sequence[Step], groups_per_unit: int, store: BinaryStore | None) -> L: ...
     def _record_parts(self, steps: Sequence[Step], groups_per_unit: int, store: BinaryStore | None) -> L:
-        """Record them as few dispatches, if one for all takes too long to compile."""
+        """Record steps as few dispatches where one for all takes too long to compile; here as one."""
         return self._record_as_one(steps, groups_per_unit, store)
 
     @abstractmethod
@@ -71,7 +71,7 @@ class BaseDevice(ABC, Generic[K, L, B]):
         """Free what the device holds besides its context."""
 
     def kernel(self, source: KernelSource) -> K:
-        """See interop.device.Device."""
+        """Make the kernel of a source, or find it among those made before. It is not compiled yet."""
         kernel = self._kernels.get(source)
         if kernel is None:
             self.check()
@@ -82,7 +82,7 @@ class BaseDevice(ABC, Generic[K, L, B]):
     def compile(
         self, steps: Sequence[Step], dispatches: Dispatches | None = None, store: BinaryStore | None = None
     ) -> None:
-        """See interop.device.Device."""
+        """Compile the kernels of steps that ``record`` would make separate dispatches. Raises KernelError."""
         self.check()
         if self._why_separate(steps, dispatches or self.dispatches, store):
             self._compile({step.kernel for step in steps}, store)
@@ -94,7 +94,10 @@ class BaseDevice(ABC, Generic[K, L, B]):
         groups_per_unit: int = 0,
         store: BinaryStore | None = None,
     ) -> L:
-        """See interop.device.Device."""
+        """Record steps as one dispatch, as parts, or as separate dispatches.
+
+        Raises BindingError if they cannot be one dispatch, but ``dispatches`` is "one" or "parts".
+        """
         self.check()
         dispatches = dispatches or self.dispatches
         reason = self._why_separate(steps, dispatches, store)
@@ -120,7 +123,7 @@ class BaseDevice(ABC, Generic[K, L, B]):
             )
 
     def entered(self) -> AbstractContextManager[None]:
-        """See interop.device.Device."""
+        """Give a block that does nothing. A device with a context of its own makes that current instead."""
         return nullcontext()
 
     def close(self) -> None:

@@ -41,7 +41,8 @@ class BaseMemory(Uncopied, Generic[C]):
     offset = 0
     layout: ArrayLayout | None = None
     released: Any
-    """Whether it was released: a bool, and a property of memory that others may release. Each run asks."""
+    """True once the memory is released. A bool because each run reads it; a property of memory that others may release.
+    """
 
     @abstractmethod
     def release(self) -> None:

@@ -23,7 +23,7 @@ class SlotUse:
     resource: Resource | None = None
     places: list[tuple[int, Argument, Operand, str]] = field(default_factory=list)
     checked: bool = False
-    """Whether the resource fits the parameters of the steps that use it. It is set by ``check_slot``."""
+    """True if the resource fits the parameters of the steps that use it. ``check_slot`` sets it."""
 
 
 def check_formats(source: KernelSource, traits: Traits) -> None:

@@ -16,7 +16,7 @@ class Context(Protocol):
 
     @property
     def closed(self) -> bool:
-        """Whether it was closed; ``check`` says so."""
+        """Whether the context was closed; ``check`` raises then."""
         ...
 
     def check(self) -> None:

@@ -120,7 +120,7 @@ def even_parts(steps: Sequence[Step], most: int) -> list[Sequence[Step]]:
 
 
 def why_not_one(steps: Sequence[Step], traits: Traits) -> str:
-    """Why these steps cannot be one dispatch on a device of these traits; "" if they can."""
+    """Give the reason why these steps cannot be one dispatch on a device of these traits; "" if they can."""
     if not steps:
         return "there are no steps"
     groups = {step.kernel.source.group_size for step in steps}
@@ -140,7 +140,7 @@ def why_not_one(steps: Sequence[Step], traits: Traits) -> str:
 
 
 def _why_too_many(merged: Merged, traits: Traits) -> str:
-    """Why one kernel cannot take all buffers, textures and parameters of merged steps; "" if it can."""
+    """Give the reason why one kernel cannot take all buffers, textures and parameters of merged steps, or ""."""
     buffers, textures, room = len(merged.memories), len(merged.textures), traits.max_memories - 2
     if textures > traits.max_textures:
         return f"it uses {textures} textures, and one kernel takes {traits.max_textures} at most"

@@ -50,7 +50,7 @@ def open_in(api: type[Any], make_context: Callable[[], Any], make_device: Callab
 
 
 def is_users(api: type[Any]) -> bool:
-    """Whether a context is current that is not a device's own."""
+    """Whether a context of a user's is current, not one that a device made for itself."""
     device = _devices.get(api.current()) if api.is_current() else None
     return api.is_current() and (device is None or not device.owns_context)
 
