@@ -1,18 +1,26 @@
-"""Opening of video files and streams by PyAV: allowed protocols, limits of time and size, and the streams to show."""
+"""Video files and streams, opened by PyAV: allowed protocols, limits, the streams to show, and their packets."""
 
 from __future__ import annotations
 
+import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from ...errors import SourceError
 from .pyav import load_av
+from .seeking import packets_from
 from .streams import PROTOCOLS, StreamOptions, checked_scheme, masked_address, plain_address
 
 MAX_PIXELS = 16384 * 8704
 """Pixels per frame that are decoded: twice 8K. A damaged or hostile header may claim any size."""
 OPEN_SECONDS, READ_SECONDS, LIVE_OPEN_SECONDS = 10.0, 10.0, 5.0
 """Seconds to wait for a connection, for the next packet of a file, and for a connection to a live stream."""
+_ANALYZED = 200_000
+"""Microseconds of a live stream that FFmpeg may read before its first frame: by itself it takes five seconds. What it
+looks for, sizes and rates, frames tell as well."""
+_KEPT_ARRIVALS = 64
+"""Packets whose time of arrival is kept: more than any decoder holds back."""
 _TAKES_ANY_TEXT, _TEXT_ERRORS = 19, {"metadata_errors": "replace"}
 """The version of PyAV that takes titles that are no UTF-8, and the argument by which older ones do."""
 PACKETS_ONLY = {"codec_whitelist": "none", "probesize": "32"}
@@ -83,3 +91,86 @@ def video_stream(container: Any, name: str) -> Any:
     if stream.width * stream.height > MAX_PIXELS:
         raise SourceError(f"{name} claims frames of {stream.width}x{stream.height}: at most {MAX_PIXELS} pixels")
     return stream
+
+
+class VideoPackets:
+    """The packets of the first video stream of an open file or live stream.
+
+    Attributes
+    ----------
+    source : str or Path
+        The file or address.
+    name : str
+        The file or address in words.
+    options : StreamOptions or None
+        Which addresses are allowed, and how long a stream is waited for.
+    container, stream : av.container.InputContainer, av.VideoStream
+        What is open. After ``close`` the stream is None.
+    began : float
+        The second of the container's clock that is 0.
+    arrived : float
+        The time at which the last packet was noted, at first that of the opening, by time.perf_counter.
+    """
+
+    def __init__(
+        self, source: str | Path, name: str, accelerator: Any, *, options: StreamOptions | None, live: bool
+    ) -> None:
+        """Open a file's path or an address. Parameters are those of ``open_container``. Raises SourceError."""
+        self.source, self.name, self.options = source, name, options
+        self._limits = (OPEN_SECONDS, READ_SECONDS)
+        if live:
+            self._limits = (LIVE_OPEN_SECONDS, (options or StreamOptions()).stall)
+        self.container: Any = self.opened(accelerator, analyzed=_ANALYZED if live else None)
+        try:
+            self.stream: Any = video_stream(self.container, name)
+        except BaseException:
+            self.container.close()
+            raise
+        start = self.stream.start_time
+        self.began = float(start * self.stream.time_base) if start else 0.0
+        self._arrivals: dict[int, float] = {}
+        self.arrived = time.perf_counter()
+
+    def opened(self, accelerator: Any = None, analyzed: int | None = None) -> Any:
+        """Another container of the same file or stream (av.container.InputContainer). Raises SourceError."""
+        return open_container(
+            self.source, self.name, accelerator, stream=self.options, limits=self._limits, analyzed=analyzed
+        )
+
+    def from_second(self, start: float) -> Iterator[Any]:
+        """The packets from which the frames from ``start`` on can be decoded; a file may be opened again for them."""
+        packets = None
+        if start > 0:
+            packets = packets_from(self.container, self.stream, self.began, start)
+            if packets is None:
+                self.container.close()
+                self.container = self.opened()
+                self.stream = video_stream(self.container, self.name)
+        return packets or self.container.demux(self.stream)
+
+    def note_arrival(self, packet: Any) -> None:
+        """Keep when a packet came until its frame comes out of the decoder, which may keep it for a while."""
+        self.arrived = time.perf_counter()
+        if packet.pts is not None:
+            self._arrivals[packet.pts] = self.arrived
+            if len(self._arrivals) > _KEPT_ARRIVALS:
+                del self._arrivals[next(iter(self._arrivals))]
+
+    def arrival_of(self, frame: Any) -> float:
+        """Time at which a frame's packet was noted, by time.perf_counter. To be asked once."""
+        return self._arrivals.pop(frame.pts, self.arrived)
+
+    def time_of(self, frame: Any) -> float:
+        """Seconds of a frame (av.VideoFrame) since the first one of the stream's clock."""
+        return float(frame.time) - self.began if frame.time is not None else 0.0
+
+    def why(self, error: Any) -> str:
+        """The reason of FFmpeg's error, in words."""
+        if isinstance(error, load_av().error.ExitError):  # of the time limit
+            return f"no packet came for {self._limits[1]:g} seconds"
+        return str(error.strerror)
+
+    def close(self) -> None:
+        """Close the file or stream, and hold nothing of its stream. May be called more than once."""
+        self.container.close()
+        self.stream = None

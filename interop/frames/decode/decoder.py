@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import time
 from collections.abc import Generator, Iterator
 from fractions import Fraction
 from pathlib import Path
@@ -16,25 +15,177 @@ import numpy.typing as npt
 from ...errors import BindingError, SourceError
 from ...yuv import PlanarFormat, YuvPicture
 from .accelerated import accelerated
-from .containers import LIVE_OPEN_SECONDS, OPEN_SECONDS, READ_SECONDS, open_container, video_stream
+from .containers import VideoPackets
 from .frame_times import FrameTimes, end_of_packets
 from .planar import BGR, nearest_format
 from .pyav import load_av
 from .reused_decoder import KeptDecoder, PacketDecoder
-from .seeking import packets_from
 from .streams import StreamOptions, masked_address
 from .tags import VideoTags, read_tags
 
-_ANALYZED = 200_000
-"""Microseconds of a live stream that FFmpeg may read before its first frame: by itself it takes five seconds. What it
-looks for, sizes and rates, frames tell as well."""
 _FRUITLESS_SECONDS = 60.0
 """Seconds of packets of a live stream without a frame, until it is given up: key frames may be far apart."""
 MISSING = 0.02
 """Share of its duration that a video may lack: containers count roughly."""
-_KEPT_ARRIVALS = 64
-"""Packets whose time of arrival is kept: more than any decoder holds back."""
 Plane = npt.NDArray[np.uint8]
+
+
+class _Decoding:
+    """The way from packets to frames between two seconds: it skips and counts damage, and loses no last frame.
+
+    Attributes
+    ----------
+    packets : VideoPackets
+        The packets of the open file or stream.
+    codec : str
+        FFmpeg's name of the codec's decoder.
+    damaged : int
+        Packets so far that could not be decoded.
+    """
+
+    def __init__(
+        self,
+        source: str | Path,
+        name: str,
+        *,
+        start: float,
+        end: float | None,
+        stream: StreamOptions | None = None,
+        live: bool = False,
+        accelerator: Any = None,
+        kept: KeptDecoder | None = None,
+        one_thread: bool = False,
+    ) -> None:
+        """Open a file or a stream. Messages have its ``name``; all else is as for VideoDecoder. Raises SourceError."""
+        self._start, self._end, self._live = start, end, live
+        self._waits_for_key = live
+        self._is_threaded = accelerator is None and kept is None and not live and not one_thread
+        """True if several frames are decoded at once."""
+        self.damaged = 0
+        self._due, self._last_sent, self._last_out = 0, -1, -1
+        """The packets that have given neither a frame nor an error, and the latest time of a packet and of a frame."""
+        self._context: Any = None
+        self._reused: PacketDecoder | None = None
+        self.packets = VideoPackets(source, name, accelerator, options=stream, live=live)
+        try:
+            self._context = self._codec_context(accelerator, one_thread=one_thread)
+            self.codec: str = self._context.name
+            self._reused = None if live or kept is None else PacketDecoder(self._context, kept)
+            self._times = FrameTimes(self.packets.container, self.packets.stream)
+        except BaseException:
+            self.abandon()
+            raise
+
+    def _codec_context(self, accelerator: Any, *, one_thread: bool) -> Any:
+        """The decoder, with as many threads as FFmpeg takes if the CPU decodes."""
+        stream = self.packets.stream
+        if accelerator is not None:
+            return accelerated(stream.codec_context, accelerator, live=self._live)
+        stream.thread_type = "AUTO" if self._is_threaded else "SLICE"
+        if one_thread:
+            stream.codec_context.thread_count = 1
+        return stream.codec_context
+
+    @property
+    def context(self) -> Any:
+        """The decoder that is at work (av.CodecContext)."""
+        return self._context if self._reused is None else self._reused.context
+
+    def frames(self) -> Generator[Any]:
+        """The decoded frames (av.VideoFrame) from ``start`` to ``end``, in the order of their times, once."""
+        errors, source = load_av().error, self.packets
+        packets, last = source.from_second(self._start), source.arrived
+        while (frames := self._after_next(packets, errors)) is not None:
+            self._due -= len(frames)
+            if frames:
+                last = source.arrived
+            elif self._live and source.arrived - last > _FRUITLESS_SECONDS:
+                missing = "key frame" if self._waits_for_key else "frame that can be decoded"
+                raise SourceError(f"{source.name} has no {missing} in {_FRUITLESS_SECONDS:g} seconds")
+            # In a try block, as close() of Python 3.12.3 leaves all variables of a generator that waits outside of one
+            # (CPython's issue 118272): the decoder would outlive its CUDA context.
+            try:
+                for frame in frames:
+                    self._last_out = max(self._last_out, frame.pts or 0)
+                    if not self._live:
+                        self._times.set(frame)
+                    seconds = source.time_of(frame)
+                    if self._end is not None and seconds >= self._end:
+                        return
+                    if seconds >= self._start:
+                        yield frame
+            finally:
+                frames.clear()
+        yield from self._rest()
+
+    def _after_next(self, packets: Iterator[Any], errors: Any) -> list[Any] | None:
+        """The frames that come out after the next packet; None at the end. ``errors``: av.error.
+
+        A packet that cannot be decoded is counted. One without bytes is the end; one to discard, which only others
+        need, gives no frame. Only a live stream needs times of arrival, and only a file sets the times of its frames.
+        """
+        frames = list[Any]()
+        try:
+            packet = next(packets)
+            if self._live:
+                self.packets.note_arrival(packet)
+                self._waits_for_key = self._waits_for_key and not packet.is_keyframe
+                if self._waits_for_key:
+                    return frames
+            else:
+                self._times.sent(packet)
+            if packet.size and not packet.is_discard:
+                self._due += 1
+                self._last_sent = max(self._last_sent, packet.pts or 0)
+            damaged = packet.is_corrupt
+            frames = (self._reused or self._context).decode(packet)
+        except (StopIteration, errors.EOFError):
+            return None
+        except IndexError as error:  # PyAV's, of a damaged file
+            raise SourceError(
+                f"{self.packets.name} cannot be read on: another stream begins in the middle of it"
+            ) from error
+        except errors.FFmpegError as error:
+            if not isinstance(error, errors.InvalidDataError):
+                raise SourceError(f"{self.packets.name} cannot be read on: {self.packets.why(error)}") from None
+            self._times.lost_last()
+            self._due -= 1
+            damaged = True
+        self.damaged += damaged or any(frame.is_corrupt for frame in frames)
+        return frames
+
+    def _rest(self) -> Iterator[Any]:
+        """The last frames, if the decoder has left them out: at the end of a file, with several threads, it stops
+        without an error at the first packet that is damaged (FFmpeg 7 and 8). One thread decodes them again.
+        """
+        if not self._is_threaded or self._due <= 0 or self._last_sent <= self._last_out:
+            return
+        packets, found, is_damaged = self.packets, False, True
+        start = max(self._start, float(self._last_out * packets.stream.time_base) - packets.began)
+        with contextlib.suppress(SourceError):
+            again = _Decoding(
+                packets.source, packets.name, start=start, end=self._end, stream=packets.options, one_thread=True
+            )
+            with contextlib.closing(again), contextlib.closing(again.frames()) as frames:
+                for frame in frames:
+                    found = True
+                    if frame.pts > self._last_out:
+                        self._due -= 1
+                        yield frame
+                is_damaged = again.damaged > 0 or not found  # some packets of a whole file give no frame
+        self.damaged += self._due if is_damaged else 0
+
+    def close(self) -> None:
+        """Close the file or stream, and keep the decoder if it may be kept. May be called more than once."""
+        self.packets.container.close()
+        if self._reused is not None:
+            self._reused.close(is_damaged=self.damaged > 0)
+        self.abandon()
+
+    def abandon(self) -> None:
+        """Close the file or stream, and hold nothing of FFmpeg any more."""
+        self.packets.close()
+        self._context = self._reused = None
 
 
 class VideoDecoder:
@@ -44,8 +195,6 @@ class VideoDecoder:
 
     Attributes
     ----------
-    name : str
-        The file or address, in words.
     format : PlanarFormat or None
         Layout of the planes; None if frames are BGR.
     size : (int, int)
@@ -58,12 +207,10 @@ class VideoDecoder:
         Number of frames, as the file says or as its duration lets expect.
     seconds : float or None
         Duration.
-    damaged : int
-        Packets so far that could not be decoded.
+    packets : VideoPackets
+        The packets of the open file or stream, with the times at which they came.
     is_segmented : bool
         Whether packets come in bursts, a piece of some seconds at a time (HLS, DASH).
-    codec : str
-        FFmpeg's name of the codec's decoder.
     is_on_gpu : bool
         Whether frames are in CUDA's memory, as an accelerator decoded them.
     """
@@ -90,54 +237,31 @@ class VideoDecoder:
         and kept there when the file is closed. ``one_thread`` decodes alone, if the CPU decodes. Raises SourceError.
         """
         shown = masked_address(source) if ":/" in str(source) else source
-        self.name = f"{'stream' if live else 'video'} '{shown}'"
-        self._source, self._start, self._end, self._live = source, start, end, live
-        self._limits = (LIVE_OPEN_SECONDS, (stream or StreamOptions()).stall) if live else (OPEN_SECONDS, READ_SECONDS)
-        self.damaged = 0
-        self._due, self._last_sent, self._last_out = 0, -1, -1
-        """The packets that have given neither a frame nor an error, and the latest time of a packet and of a frame."""
-        self._is_threaded = accelerator is None and kept is None and not live and not one_thread
-        """True if several frames are decoded at once."""
-        self._arrivals: dict[int, float] = {}
-        self._arrived = 0.0
-        self._container = open_container(
-            source, self.name, accelerator, stream=stream, limits=self._limits, analyzed=_ANALYZED if live else None
-        )
-        self.is_segmented = self._container.format.name in ("hls", "dash")
+        name = f"{'stream' if live else 'video'} '{shown}'"
+        self._decoding = _Decoding(
+            source, name, start=start, end=end, stream=stream, live=live, accelerator=accelerator, kept=kept,
+            one_thread=one_thread,
+        )  # fmt: skip
+        self.packets = self._decoding.packets
+        self.is_segmented = self.packets.container.format.name in ("hls", "dash")
+        self._pending = self._decoding.frames()
+        self._first: Any = None
         try:
-            self._stream: Any = video_stream(self._container, self.name)
-            context = self._codec_context(accelerator, one_thread=one_thread)
-            self.codec: str = context.name
-            self._context: Any = context
-            self._reused = None if live or kept is None else PacketDecoder(context, kept)
-            del context  # or the traceback of an error would hold it
-            self._times = FrameTimes(self._container, self._stream)
-            self._began = float(self._stream.start_time * self._stream.time_base) if self._stream.start_time else 0.0
-            self._pending = self._decode()
-            self._first: Any = next(self._pending, None)
+            self._first = next(self._pending, None)
             if self._first is None:
-                raise SourceError(self._why_nothing())
+                raise SourceError(self._why_nothing(start, end))
+            self._describe(self._first)
         except BaseException:
-            self._container.close()
-            self._let_go()
+            self._first = None
+            self._pending.close()
+            self._decoding.abandon()
             raise
-        self._describe(self._first)
         if like is not None:
             self.format, self._target, self.size, self.turn = like.format, like._target, like.size, like.turn
 
-    def _codec_context(self, accelerator: Any, *, one_thread: bool) -> Any:
-        """The decoder, with as many threads as FFmpeg takes if the CPU decodes."""
-        context = self._stream.codec_context
-        if accelerator is not None:
-            return accelerated(context, accelerator, live=self._live)
-        self._stream.thread_type = "AUTO" if self._is_threaded else "SLICE"
-        if one_thread:
-            context.thread_count = 1
-        return context
-
-    def _why_nothing(self) -> str:
+    def _why_nothing(self, start: float, end: float | None) -> str:
         """The message for a file without a frame between ``start`` and ``end``."""
-        start, end, length = self._start, self._end, self._container.duration
+        length = self.packets.container.duration
         part = f" from second {start:g}" + (f" to {end:g}" if end is not None else "") if start or end else ""
         ask = f"it has {length / 1e6:.1f} seconds" if length and start else "is the file complete?"
         return f"{self.name} has no frame{part} that can be decoded: {ask}"
@@ -151,19 +275,34 @@ class VideoDecoder:
             self.format = _planar_format(self._converted(first))
             self._target = self._target if self.format else BGR  # of a matrix that swscale alone knows
         self.turn = round(-first.rotation / 90) % 4 * 90
-        context = self._context if self._reused is None else self._reused.context
+        container, stream, context = self.packets.container, self.packets.stream, self._decoding.context
         self._tags = (
-            self._stream.sample_aspect_ratio or context.sample_aspect_ratio,
+            stream.sample_aspect_ratio or context.sample_aspect_ratio,
             int(context.color_primaries), int(context.color_trc),
         )  # fmt: skip
-        rate: Fraction | None = self._stream.average_rate or self._stream.guessed_rate
+        rate: Fraction | None = stream.average_rate or stream.guessed_rate
         self.fps = float(rate) if rate else None
-        duration = self._stream.duration and float(self._stream.duration * self._stream.time_base)
+        duration = stream.duration and float(stream.duration * stream.time_base)
         self._is_duration_of_all = duration is None
-        if duration is None and self._container.duration:
-            duration = self._container.duration / 1e6
+        if duration is None and container.duration:
+            duration = container.duration / 1e6
         self.seconds: float | None = duration
-        self.length = self._stream.frames or (round(duration * self.fps) if duration and self.fps else None)
+        self.length = stream.frames or (round(duration * self.fps) if duration and self.fps else None)
+
+    @property
+    def name(self) -> str:
+        """The file or address, in words."""
+        return self.packets.name
+
+    @property
+    def codec(self) -> str:
+        """FFmpeg's name of the codec's decoder."""
+        return self._decoding.codec
+
+    @property
+    def damaged(self) -> int:
+        """Packets so far that could not be decoded."""
+        return self._decoding.damaged
 
     @property
     def rotation(self) -> int:
@@ -196,131 +335,18 @@ class VideoDecoder:
         """
         self._first = None
         self._pending.close()
-        self._container.close()
-        if self._reused is not None:
-            self._reused.close(is_damaged=self.damaged > 0)
-        self._let_go()
-
-    def _let_go(self) -> None:
-        """Hold nothing of FFmpeg any more."""
-        self._pending, self._stream, self._context, self._reused = _nothing(), None, None, None
-
-    def _packets_from_start(self) -> Iterator[Any]:
-        """The packets from which the frames from ``start`` on can be decoded; a file may be opened again for them."""
-        packets = None
-        if self._start > 0:
-            packets = packets_from(self._container, self._stream, self._began, self._start)
-            if packets is None:
-                self._container.close()
-                self._container = open_container(self._source, self.name, limits=self._limits)
-                self._stream = video_stream(self._container, self.name)
-        return packets or self._container.demux(self._stream)
-
-    def _decode(self) -> Generator[Any]:
-        """Decoded frames between ``start`` and ``end``; packets that cannot be decoded are counted."""
-        av = load_av()
-        packets = self._packets_from_start()
-        waits_for_key, last = self._live, time.perf_counter()
-        while True:
-            frames, damaged = [], False
-            try:
-                packet = next(packets)
-                self._note_arrival(packet)
-                waits_for_key = waits_for_key and not packet.is_keyframe
-                if not waits_for_key:
-                    damaged = packet.is_corrupt
-                    self._sent(packet)
-                    frames = (self._reused or self._context).decode(packet)
-            except (StopIteration, av.error.EOFError):
-                break
-            except IndexError as error:  # PyAV's, of a damaged file
-                raise SourceError(
-                    f"{self.name} cannot be read on: another stream begins in the middle of it"
-                ) from error
-            except av.error.FFmpegError as error:
-                if not isinstance(error, av.error.InvalidDataError):
-                    raise SourceError(f"{self.name} cannot be read on: {self._why(error)}") from None
-                self._times.lost_last()
-                self._due -= 1
-                damaged = True
-            self._due -= len(frames)
-            self.damaged += damaged or any(frame.is_corrupt for frame in frames)
-            if frames:
-                last = self._arrived
-            elif self._live and self._arrived - last > _FRUITLESS_SECONDS:
-                missing = "key frame" if waits_for_key else "frame that can be decoded"
-                raise SourceError(f"{self.name} has no {missing} in {_FRUITLESS_SECONDS:g} seconds")
-            # In a try block, as close() of Python 3.12.3 leaves all variables of a generator that waits outside of one
-            # (CPython's issue 118272): the decoder would outlive its CUDA context.
-            try:
-                for frame in frames:
-                    self._last_out = max(self._last_out, frame.pts or 0)
-                    if not self._live:
-                        self._times.set(frame)
-                    seconds = self.time_of(frame)
-                    if self._end is not None and seconds >= self._end:
-                        return
-                    if seconds >= self._start:
-                        yield frame
-            finally:
-                frames.clear()
-        yield from self._rest()
-
-    def _sent(self, packet: Any) -> None:
-        """Note that the decoder gets a packet. One without bytes is the end; one to discard, which only others need,
-        gives no frame.
-        """
-        self._times.sent(packet)
-        if packet.size and not packet.is_discard:
-            self._due += 1
-            self._last_sent = max(self._last_sent, packet.pts or 0)
-
-    def _rest(self) -> Iterator[Any]:
-        """The last frames, if the decoder has left them out: at the end of a file, with several threads, it stops
-        without an error at the first packet that is damaged (FFmpeg 7 and 8).
-        """
-        if not self._is_threaded or self._due <= 0 or self._last_sent <= self._last_out:
-            return
-        start = max(self._start, float(self._last_out * self._stream.time_base) - self._began)
-        is_damaged = True
-        with (
-            contextlib.suppress(SourceError),
-            VideoDecoder(self._source, start=start, end=self._end, one_thread=True) as decoder,
-        ):
-            for frame in decoder.frames():
-                if frame.pts > self._last_out:
-                    self._due -= 1
-                    yield frame
-            is_damaged = decoder.damaged > 0  # some packets of a whole file give no frame
-        self.damaged += self._due if is_damaged else 0
-
-    def _note_arrival(self, packet: Any) -> None:
-        """Keep when a packet came until its frame comes out of the decoder, which may keep it for a while."""
-        self._arrived = time.perf_counter()
-        if packet.pts is not None:
-            self._arrivals[packet.pts] = self._arrived
-            if len(self._arrivals) > _KEPT_ARRIVALS:
-                del self._arrivals[next(iter(self._arrivals))]
-
-    def _why(self, error: Any) -> str:
-        if isinstance(error, load_av().error.ExitError):  # of the time limit
-            return f"no packet came for {self._limits[1]:g} seconds"
-        return str(error.strerror)
-
-    def arrival_of(self, frame: Any) -> float:
-        """Time at which a frame's packet came, by time.perf_counter. To be asked once."""
-        return self._arrivals.pop(frame.pts, self._arrived)
+        self._decoding.close()
 
     def time_of(self, frame: Any) -> float:
         """Seconds of a frame since the first one of the stream's clock."""
-        return float(frame.time) - self._began if frame.time is not None else 0.0
+        return self.packets.time_of(frame)
 
     def is_whole(self, time: float) -> bool:
         """Whether the file goes on to its end, though its video ends at ``time`` seconds: its sound may be longer."""
         if self.damaged or not self._is_duration_of_all or self.seconds is None:
             return False
-        with open_container(self._source, self.name, limits=self._limits) as container:
-            return end_of_packets(container, time + self._began) >= self.seconds * (1 - MISSING)
+        with self.packets.opened() as container:
+            return end_of_packets(container, time + self.packets.began) >= self.seconds * (1 - MISSING)
 
     def _converted(self, frame: Any) -> Any:
         """A frame in the format and size of the first one, by swscale. Raises SourceError."""
@@ -358,11 +384,6 @@ class VideoDecoder:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-
-def _nothing() -> Generator[Any]:
-    """A generator without frames."""
-    yield from ()
 
 
 def _planar_format(frame: Any) -> PlanarFormat | None:

@@ -103,7 +103,7 @@ class StreamReader(DecodedReader):
                 self._lost_at = time.perf_counter()
                 self._say(f"{self.name} is lost: {why}")
             return None
-        arrived = self._decoder.arrival_of(frame)
+        arrived = self._decoder.packets.arrival_of(frame)
         self.captured, self.time = arrived, self._clock.time(self._decoder.time_of(frame), arrived)
         if self._decoder.is_segmented:
             self.captured = self._clock.wait_until_due(self.time)
@@ -117,14 +117,14 @@ class StreamReader(DecodedReader):
     def reopen(self) -> bool:
         """Try once to connect again. Raises SourceError once the options' limit is reached."""
         self._attempts += 1
-        self._damaged += self._decoder.damaged
-        self._decoder.damaged = 0
-        self._decoder.close()
+        lost = self._decoder
+        lost.close()
         try:
-            self._decoder = _connect(self._address, self._options, self.context, self._decoder)
+            self._decoder = _connect(self._address, self._options, self.context, lost)
         except SourceError as error:
             self._give_up_after_limit(error)
             return False
+        self._damaged += lost.damaged
         if _is_recording(self._address, self._decoder):  # a live playlist that was completed
             self._decoder.close()
             self.live = False
