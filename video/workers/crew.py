@@ -9,12 +9,12 @@ import framebind as fb
 
 from ..apis import APIS, BY_NAME, GL
 from ..session.road import is_on_cuda
-from ..session.session import Session
 from ..work import Work
+from .in_process import run_here
 from .on_ray import run_on_ray
 from .pool import run_pool
 from .units import Report, Unit
-from .worker import SESSIONS_PER_GPU, Seat, shares_of, work_through
+from .worker import SESSIONS_PER_GPU, Seat, shares_of
 
 Runner = Callable[[Work, Sequence[Unit], Report], None]
 """Processes units, and reports what happens to each."""
@@ -53,12 +53,6 @@ def seats_by_work(work: Work, videos: int) -> list[Seat]:
     if videos < SESSIONS_PER_GPU or not is_on_cuda(work):
         return []
     return [Seat(sessions) for sessions in shares_of(SESSIONS_PER_GPU)]
-
-
-def run_here(work: Work, units: Sequence[Unit], report: Report) -> None:
-    """Process units in this process, one after the other."""
-    with Session(work) as session:
-        work_through(session, units, report)
 
 
 def seats_on(

@@ -7,9 +7,9 @@ import importlib
 import os
 import shutil
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 import framebind as fb
@@ -20,9 +20,9 @@ from ..results.outputs import UNFINISHED
 from ..session.session import Session
 from ..work import Work
 from .division import PART_SECONDS
-from .schedule import Schedule, by_turns
+from .executor import run
 from .units import Divided, Event, Finished, Lost, Progress, Report, Unit
-from .worker import SESSIONS_PER_GPU, describe, process, shares_of
+from .worker import SESSIONS_PER_GPU, Seat, describe, process, shares_of
 
 LOCAL = "local"
 """The address that starts a cluster of this machine."""
@@ -42,62 +42,73 @@ def run_on_ray(work: Work, units: Sequence[Unit], report: Report, *, address: st
         lost.extend([event.unit] if isinstance(event, Lost) else [])
         report(event)
 
-    with _cluster(ray, address):
-        schedule = Schedule([_anywhere(unit) for unit in units], note)
+    with _connection(ray, address):
         try:
-            _run(ray, _with_files(work), schedule, _places(ray, sessions))
+            run(_Cluster(ray, _with_files(work), sessions), [_anywhere(unit) for unit in units], note)
         finally:
-            schedule.clean()
             for folder in {unit.place.parent for unit in lost if not unit.upload}:
                 for unfinished in folder.glob(f"{UNFINISHED}*"):
                     shutil.rmtree(unfinished, ignore_errors=True)
 
 
-@dataclass(frozen=True, eq=False)
-class _Place:
-    """A place for an actor: a part of a GPU, or a CPU."""
-
-    gpus: float
-    sessions: int
-
-
-@dataclass
 class _Actor:
-    """An actor, its place, and its units by the reference of their results."""
+    """An actor, its seat, and its units by the reference of their results. Ray does not restart it."""
 
-    handle: Any
-    place: _Place
-    units: dict[Any, Unit] = field(default_factory=dict[Any, Unit])
+    def __init__(self, ray: Any, handle: Any, seat: Seat, report: Report) -> None:
+        self.seat, self.units, self._report = seat, list[Unit](), report
+        self._ray, self._handle, self._end = ray, handle, "its actor was killed"
+        self._waiting: dict[Any, Unit] = {}
+
+    def give(self, unit: Unit) -> None:
+        self.units.append(unit)
+        self._waiting[self._handle.process.remote(unit)] = unit
+        self._report(Progress(unit, 0.0))
+
+    @property
+    def references(self) -> Iterable[Any]:
+        """Ray's references of the results that are not there yet."""
+        return self._waiting
+
+    def receive(self, reference: Any) -> bool:
+        """Report a result that is there. Returns False if it says that the actor has died."""
+        try:
+            event: Finished | Divided = self._ray.get(reference)
+        except self._ray.exceptions.RayActorError as error:
+            self._end = f"its actor died ({str(error).splitlines()[0]})"
+            return False
+        self.units.remove(self._waiting.pop(reference))
+        self._report(event)
+        return True
+
+    def dismiss(self, *, now: bool) -> None:
+        self._ray.kill(self._handle)
+
+    def end(self) -> str:
+        return self._end
 
 
-def _run(ray: Any, work: Work, schedule: Schedule, places: Sequence[_Place]) -> None:
-    actors: list[_Actor] = []
-    try:
-        while schedule.waiting or any(actor.units for actor in actors):
-            free = [place for place in places if place not in [actor.place for actor in actors]]
-            actors += [_start(ray, work, place) for place in free[: schedule.waiting]]
-            for actor in by_turns(actors, most=max(place.sessions for place in places)):
-                if (unit := schedule.take(list(actor.units.values()), actor.place.sessions)) is not None:
-                    actor.units[actor.handle.process.remote(unit)] = unit
-                    schedule.happened(Progress(unit, 0.0))
-            ready, _ = ray.wait([reference for actor in actors for reference in actor.units])
-            (actor,) = [each for each in actors if ready[0] in each.units]
-            try:
-                event: Finished | Divided = ray.get(ready[0])
-                del actor.units[ready[0]]
-                schedule.happened(event)
-            except ray.exceptions.RayActorError as error:
-                actors.remove(actor)
-                schedule.lose(list(actor.units.values()), f"its actor died ({str(error).splitlines()[0]})")
-    finally:
-        for actor in actors:
-            ray.kill(actor.handle)
+class _Cluster:
+    """Actors of a Ray cluster, a few per GPU, which share it. Implements Executor."""
 
+    def __init__(self, ray: Any, work: Work, sessions: int | None) -> None:
+        self._ray, self._work = ray, work
+        resources = ray.cluster_resources()
+        gpus, cpus = int(resources.get("GPU", 0)), int(resources.get("CPU", 1))
+        if gpus:
+            shares = shares_of(sessions or SESSIONS_PER_GPU)
+            self._gpus, self.seats = 1 / len(shares), [Seat(share) for share in shares for _ in range(gpus)]
+        else:
+            self._gpus, self.seats = 0, [Seat()] * min(sessions or cpus, cpus)
 
-def _start(ray: Any, work: Work, place: _Place) -> _Actor:
-    """An actor, which Ray does not restart: the schedule does its units again."""
-    options = {"num_cpus": 1, "num_gpus": place.gpus, "max_restarts": 0, "max_concurrency": place.sessions}
-    return _Actor(ray.remote(**options)(_Worker).remote(work, place.sessions), place)
+    def start(self, seat: Seat, report: Report) -> _Actor:
+        options = {"num_cpus": 1, "num_gpus": self._gpus, "max_restarts": 0, "max_concurrency": seat.sessions}
+        actor = self._ray.remote(**options)(_Worker).remote(self._work, seat.sessions)
+        return _Actor(self._ray, actor, seat, report)
+
+    def wait(self, workers: Sequence[_Actor]) -> Sequence[_Actor]:
+        ready, _ = self._ray.wait([reference for worker in workers for reference in worker.references])
+        (worker,) = [each for each in workers if ready[0] in each.references]
+        return () if worker.receive(ready[0]) else (worker,)
 
 
 class _Worker:
@@ -119,16 +130,6 @@ class _Worker:
         except fb.FramebindError as error:
             return Finished(unit, describe(error))
         return process(self._thread.session, unit, lambda event: None)
-
-
-def _places(ray: Any, sessions: int | None) -> list[_Place]:
-    """A few places for each GPU of the cluster, which share it; one for each CPU if it has none."""
-    resources = ray.cluster_resources()
-    gpus, cpus = int(resources.get("GPU", 0)), int(resources.get("CPU", 1))
-    if gpus:
-        shares = shares_of(sessions or SESSIONS_PER_GPU)
-        return [_Place(1 / len(shares), share) for share in shares for _ in range(gpus)]
-    return [_Place(0, 1) for _ in range(min(sessions or cpus, cpus))]
 
 
 def _anywhere(unit: Unit) -> Unit:
@@ -153,7 +154,7 @@ def _load_ray() -> Any:
 
 
 @contextlib.contextmanager
-def _cluster(ray: Any, address: str) -> Iterator[None]:
+def _connection(ray: Any, address: str) -> Iterator[None]:
     """A connection to the cluster at an address, unless this process has one. "local" is one of this machine."""
     if ray.is_initialized():
         yield

@@ -14,7 +14,7 @@ from pathlib import Path
 from ..results.outputs import UNFINISHED
 from ..work import Work
 from .division import PART_SECONDS
-from .schedule import Schedule, by_turns
+from .executor import run
 from .units import Divided, Event, Finished, Report, Unit
 from .worker import Seat, serve
 
@@ -24,10 +24,10 @@ _SECONDS_TO_END = 10.0
 class _Worker:
     """A process, our end of its connection, and the units that it has."""
 
-    def __init__(self, work: Work, seat: Seat) -> None:
+    def __init__(self, work: Work, seat: Seat, report: Report) -> None:
         # Never forked: GPU drivers do not survive that.
         context = multiprocessing.get_context("spawn")
-        self.seat, self.units = seat, list[Unit]()
+        self.seat, self.units, self._report = seat, list[Unit](), report
         self.connection, theirs = context.Pipe()
         self._process = context.Process(target=serve, args=(theirs, work, seat), daemon=True)
         self._process.start()
@@ -38,8 +38,18 @@ class _Worker:
         with contextlib.suppress(OSError):  # a worker that has died: its connection says so next
             self.connection.send(unit)
 
+    def receive(self) -> bool:
+        """Report the next event. Returns False if the process has died."""
+        try:
+            event: Event = self.connection.recv()
+        except (EOFError, OSError):
+            return False
+        if isinstance(event, Finished | Divided):
+            self.units.remove(event.unit)
+        self._report(event)
+        return True
+
     def dismiss(self, *, now: bool) -> None:
-        """Let the process end, without waiting for it: in the middle if ``now``, else when its units are done."""
         if now:
             self._process.kill()
         else:
@@ -47,7 +57,6 @@ class _Worker:
                 self.connection.send(None)
 
     def end(self) -> str:
-        """Wait until the process has ended, which was dismissed or has died. Returns how it ended, in words."""
         self._process.join(_SECONDS_TO_END)
         if self._process.exitcode is None:
             self._process.kill()
@@ -60,44 +69,20 @@ class _Worker:
         return f"its worker was ended by signal {-code}" if code < 0 else f"its worker ended with status {code}"
 
 
+class _Processes:
+    """Processes of this machine. Implements Executor."""
+
+    def __init__(self, work: Work, seats: Sequence[Seat]) -> None:
+        self._work, self.seats = work, seats
+
+    def start(self, seat: Seat, report: Report) -> _Worker:
+        return _Worker(self._work, seat, report)
+
+    def wait(self, workers: Sequence[_Worker]) -> Sequence[_Worker]:
+        ready = wait([worker.connection for worker in workers])
+        return [worker for worker in workers if worker.connection in ready and not worker.receive()]
+
+
 def run_pool(work: Work, units: Sequence[Unit], report: Report, *, seats: Sequence[Seat]) -> None:
-    """Process units in one process per seat, and report what happens to each. Returns when all are finished.
-
-    A unit whose worker dies is done again by a new one, alone in its process. An exception, such as Ctrl-C, ends all
-    workers; what they had not finished leaves nothing.
-    """
-    schedule, workers = Schedule([replace(unit, part_seconds=PART_SECONDS) for unit in units], report), list[_Worker]()
-    seats = [replace(seat) for seat in seats]  # equal ones are different places
-    try:
-        while schedule.waiting or any(worker.units for worker in workers):
-            free = [seat for seat in seats if all(worker.seat is not seat for worker in workers)]
-            workers += [_Worker(work, seat) for seat in free[: schedule.waiting]]
-            for worker in by_turns(workers, most=max(seat.sessions for seat in seats)):
-                if (unit := schedule.take(worker.units, worker.seat.sessions)) is not None:
-                    worker.give(unit)
-            ready = wait([worker.connection for worker in workers])
-            for worker in [each for each in workers if each.connection in ready]:
-                event = _receive(worker)
-                if event is not None:
-                    schedule.happened(event)
-                    continue
-                workers.remove(worker)
-                worker.dismiss(now=True)
-                schedule.lose(worker.units, worker.end())
-    finally:
-        for worker in workers:  # all at once: each takes a while to leave its GPU
-            worker.dismiss(now=bool(worker.units or schedule.waiting))
-        for worker in workers:
-            worker.end()
-        schedule.clean()
-
-
-def _receive(worker: _Worker) -> Event | None:
-    """The next event of a worker; None if it has died."""
-    try:
-        event: Event = worker.connection.recv()
-    except (EOFError, OSError):
-        return None
-    if isinstance(event, Finished | Divided):
-        worker.units.remove(event.unit)
-    return event
+    """Process units in one process per seat, as ``run`` says. Long videos are divided."""
+    run(_Processes(work, seats), [replace(unit, part_seconds=PART_SECONDS) for unit in units], report)

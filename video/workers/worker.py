@@ -116,22 +116,45 @@ class _Figures:
 
 
 def work_through(session: Session, units: Iterable[Unit], report: Report) -> None:
-    """Put units through a session. The files of one are completed while the next is drawn; no more than one waits."""
-    lock = threading.Lock()
-
-    def report_alone(event: Event) -> None:
-        with lock:
-            report(event)
-
-    with ThreadPoolExecutor(1, "framebind completes") as completing:
-        last: Future[None] | None = None
+    """Put units through a session, each as soon as the one before is drawn."""
+    with Overlap(session, report) as overlap:
         for unit in units:
-            finish = begin(session, unit, report_alone)
-            if last is not None:
-                last.result()
-            last = completing.submit(lambda finish=finish: report_alone(finish()))
-        if last is not None:
+            overlap.process(unit)
+        overlap.finish()
+
+
+class Overlap:
+    """A session whose videos overlap: the files of one are completed while the next is drawn. One waits at most.
+
+    Calls ``report`` on its own thread, too, but never twice at once.
+    """
+
+    def __init__(self, session: Session, report: Report) -> None:
+        self._session, self._report, self._lock = session, report, threading.Lock()
+        self._completing = ThreadPoolExecutor(1, "framebind completes")
+        self._last: Future[None] | None = None
+
+    def process(self, unit: Unit) -> None:
+        """Draw a unit, and let its files be completed when those of the last one are."""
+        finish = begin(self._session, unit, self._report_alone)
+        self.finish()
+        self._last = self._completing.submit(lambda: self._report_alone(finish()))
+
+    def finish(self) -> None:
+        """Wait until the files of the last unit are complete. Raises what its report raised."""
+        if self._last is not None:
+            last, self._last = self._last, None
             last.result()
+
+    def _report_alone(self, event: Event) -> None:
+        with self._lock:
+            self._report(event)
+
+    def __enter__(self) -> Overlap:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._completing.shutdown()
 
 
 def process(session: Session, unit: Unit, report: Report) -> Finished | Divided:

@@ -23,7 +23,8 @@ import framebind as fb
 from framebind.video.model_options import ModelOptions
 from framebind.video.results.outputs import UNFINISHED
 from framebind.video.work import Work
-from framebind.video.workers.crew import choose_runner, run_by_work, run_here, seats_by_work, seats_on
+from framebind.video.workers.crew import choose_runner, run_by_work, seats_by_work, seats_on
+from framebind.video.workers.in_process import run_here
 from framebind.video.workers.manifest import NAME
 from framebind.video.workers.pool import run_pool
 from framebind.video.workers.schedule import MAX_ATTEMPTS
