@@ -27,7 +27,7 @@ def api_of(backend: str) -> fb.Backend:
 
 
 def is_decoding(backend: str) -> bool:
-    """Whether ``api_of`` a backend is DECODING. No other API is asked, which would take up to seconds."""
+    """True if ``api_of`` a backend is DECODING. No other API is asked, which would take up to seconds."""
     named = BY_NAME.get(backend) or _current()
     if named is not None:
         return named is DECODING

@@ -96,7 +96,7 @@ class Network:
         return {int(detail["index"]): str(detail["name"]) for detail in details}
 
     def takes_any_size(self, tensor: int) -> bool:
-        """Whether ``resize`` may change an input: sides in its signature are unknown."""
+        """True if ``resize`` may change an input: sides in its signature are unknown."""
         details: list[dict[str, Any]] = self._interpreter.get_input_details()
         return any(-1 in detail["shape_signature"] for detail in details if detail["index"] == tensor)
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from types import FrameType
 
 _came = False
-"""Whether a signal came since ``ended_by_signals`` was entered."""
+"""True if a signal came since ``ended_by_signals`` was entered."""
 
 
 @contextlib.contextmanager

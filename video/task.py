@@ -156,9 +156,9 @@ class VideoTask:
     saves: Sequence[str] = ("video", "jsonl", "parquet")
     """Kinds of files that can be saved; "masks" if the finder has masks. The first is the default."""
     has_memory: bool = True
-    """Whether a frame's results depend on earlier frames: a video of a task without memory may be divided."""
+    """True if a frame's results depend on earlier frames: a video of a task without memory may be divided."""
     is_painted: bool = True
-    """Whether ``mark`` and ``paint`` of the finder make the same picture as the drawing, on the decoder's frames."""
+    """True if ``mark`` and ``paint`` of the finder make the same picture as the drawing, on the decoder's frames."""
     hides: bool = False
     """True if the drawing hides parts of the frame, so that a frame itself, with marks, is never to be shown."""
 

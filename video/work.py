@@ -126,7 +126,7 @@ class Work:
         return list(self.files(place).values())
 
     def files(self, place: Path) -> dict[Save, Path]:
-        """The same paths by their contents. Masks in rows have no file."""
+        """The paths of ``outputs`` by their contents. Masks in rows have no file."""
         ends: dict[str, str] = {**SUFFIXES, "video": ".frames" if self.suffix == ".png" else self.suffix}
         ends["masks"] = ".masks" + (self.suffix if self.masks == "video" else "")
         kinds: list[Save] = [kind for kind in self.save if kind != "masks" or self.masks != "rle"]

@@ -210,7 +210,7 @@ def _code_lines(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
 RIDDLE = re.compile(r"(Of|What|How|Where|Which)\b")
 RIDDLE_WITHOUT_THE_CODE = re.compile(r"(See|The same|It|By|As|If|For|Why|Both|Those|Whether it)\b")
 """First words of docstrings that a reader understands once the code is read. CLEAN packages have none."""
-CLEAN = {"kernels", "interop", "delegate", "tools", "tools.certify", "demos"}
+CLEAN = {"kernels", "interop", "delegate", "video", "tools", "tools.certify", "demos"}
 
 
 def test_no_docstring_continues_the_name() -> None:

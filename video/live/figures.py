@@ -34,7 +34,7 @@ class Snapshot:
     since: float | None = None
     """Time at which the last frame came, in seconds since 1970, if the stream is not live now; else None."""
     is_recorded: bool = False
-    """Whether a recording of the stream goes on."""
+    """True while the stream is recorded."""
 
     def as_dict(self) -> dict[str, object]:
         return asdict(self)

@@ -38,7 +38,7 @@ class Pictures:
         self._last_put = self._asked = float("-inf")
 
     def are_wanted(self) -> bool:
-        """Whether somebody looks, and the last picture is old enough."""
+        """True if somebody looks, and the last picture is old enough."""
         now = time.perf_counter()
         return now - self._last_put >= _INTERVAL and (self._viewers > 0 or now - self._asked < _LINGER)
 

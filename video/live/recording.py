@@ -84,7 +84,7 @@ class Recorder:
         self._pictures: queue.Queue[Picture | None] = queue.Queue(_WAITING)
         self._last = [float("-inf")] * len(names)
         self._is_found, self._was_found = [False] * len(names), [False] * len(names)
-        """Whether something was found since each stream's last picture, and in its newest frame."""
+        """True if something was found since each stream's last picture, and in its newest frame."""
         self._is_closing = threading.Event()
         self._thread = threading.Thread(target=self._run, name="framebind records", daemon=True)
         self._thread.start()
@@ -107,11 +107,11 @@ class Recorder:
             self._last[stream], self._is_found[stream] = now, False
 
     def is_recording(self, stream: int) -> bool:
-        """Whether a recording of the stream goes on."""
+        """True while the stream is recorded."""
         return self._tapes[stream].is_recording
 
     def status(self, stream: int) -> str:
-        """Why the stream's last recording failed, or ""."""
+        """The reason why the stream's last recording failed, or ""."""
         return self._tapes[stream].status
 
     def close(self) -> None:

@@ -122,7 +122,7 @@ class Page:
         self._server.server_close()
 
     def admits(self, host: str) -> bool:
-        """Whether a request for that host is for us: on loopback no other name, which a foreign page could have."""
+        """True if a request for that host is for us: on loopback no other name, which a foreign page could have."""
         name = host.rpartition(":")[0] if re.search(r":\d+$", host) else host
         return self.is_public or name in ("localhost", "127.0.0.1", "[::1]")
 
@@ -160,7 +160,7 @@ class _Server(http.server.ThreadingHTTPServer):
                 self.shutdown_request(request)
 
     def _takes(self, client: socket.socket) -> bool:
-        """Whether there is room for another client, for which one that keeps its request back has to go."""
+        """True if there is room for another client, for which one that keeps its request back has to go."""
         with self._changing:
             if len(self._clients) >= CLIENTS:
                 late = next(iter(self._waiting), None)
@@ -265,7 +265,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
                     again = False
 
     def _has_gone(self) -> bool:
-        """Whether the client closed the connection: without new pictures nothing is sent, which would fail."""
+        """True if the client closed the connection: without new pictures nothing is sent, which would fail."""
         try:
             self.connection.settimeout(0)
             return self.connection.recv(1, socket.MSG_PEEK) == b""

@@ -147,12 +147,12 @@ class Stream:
 
     @property
     def is_over(self) -> bool:
-        """Whether no more frames come."""
+        """True if no more frames come."""
         return self.state in ("ended", "failed")
 
     @property
     def is_lost(self) -> bool:
-        """Whether no frames come now: it is not open, has ended or failed, or waits for its server."""
+        """True if no frames come now: it is not open, has ended or failed, or waits for its server."""
         return self.state != "live" or bool(self.status)
 
     def end_soon(self) -> None:

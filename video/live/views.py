@@ -38,5 +38,5 @@ class Viewer(Protocol):
         ...
 
     def copies(self, source: fb.Source) -> bool:
-        """Whether frames of a source are copied by each run: by a decoder on the CPU, for a model that binds them."""
+        """True if frames of a source are copied by each run: by a decoder on the CPU, for a model that binds them."""
         ...

@@ -33,12 +33,12 @@ def planes_api(work: Work) -> fb.Backend | None:
 
 
 def is_on_cuda(work: Work) -> bool:
-    """Whether a work is done on CUDA, where the decoder's frames are bound and none comes to the CPU."""
+    """True if a work is done on CUDA, where the decoder's frames are bound and none comes to the CPU."""
     return planes_api(work) is DECODING
 
 
 def takes_planes(work: Work, source: fb.Source, api: fb.Backend | None, *, software: bool) -> bool:
-    """Whether planes of this source are bound, if ``api`` is ``planes_api(work)``.
+    """True if planes of this source are bound, if ``api`` is ``planes_api(work)``.
 
     On OpenGL only those of video files: other sources give no luma and chroma. A GPU draws masks faster than the CPU
     paints them; ``software`` says that OpenGL runs on the CPU.

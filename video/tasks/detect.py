@@ -43,7 +43,7 @@ class Detector:
     overlap: float
     """Largest overlap of two boxes of the same class."""
     stretched: bool
-    """Whether frames are stretched to a square, as in the model's training, or put unscaled into a larger square."""
+    """True if frames are stretched to a square, as in the model's training; else they lie unscaled in a larger one."""
 
 
 @dataclass

@@ -67,7 +67,7 @@ class Selected(NamedTuple):
 
 
 def is_selected(shapes: Sequence[tuple[int, ...]]) -> bool:
-    """Whether outputs of these shapes are TFLite_Detection_PostProcess's, in its order: boxes (1, N, 4), classes
+    """True if outputs of these shapes are TFLite_Detection_PostProcess's, in its order: boxes (1, N, 4), classes
     (1, N), scores (1, N) and the number of boxes (1).
     """
     return len(shapes) == 4 and shapes[0][-1:] == (4,) and math.prod(shapes[1]) * 4 == math.prod(shapes[0])

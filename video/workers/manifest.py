@@ -101,7 +101,7 @@ class Manifest:
                     continue  # the last line of a process that was killed
 
     def is_done(self, source: Path | str, outputs: Sequence[Path | str]) -> bool:
-        """Whether this very file went through the same work without an error, and its outputs are there."""
+        """True if this very file went through the same work without an error, and its outputs are there."""
         known = self._known.get(name_of(source))
         return (
             known is not None
@@ -113,7 +113,7 @@ class Manifest:
         )
 
     def may_replace(self, source: Path | str, output: Path | str) -> bool:
-        """Whether a file that is there is what an earlier run made of this video by the same work, or had begun."""
+        """True if a file that is there is what an earlier run made of this video by the same work, or had begun."""
         known = self._known.get(name_of(source))
         if known is None or known.has_failed:
             return False
@@ -185,7 +185,7 @@ def _checked_place(text: Any) -> Path:
 
 
 def _ends_a_line(path: Path) -> bool:
-    """Whether the next line of a file may follow. A process that was killed may have written half of one."""
+    """True if the next line of a file may follow. A process that was killed may have written half of one."""
     with path.open("rb") as file:
         if file.seek(0, os.SEEK_END) == 0:
             return True

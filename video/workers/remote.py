@@ -27,7 +27,7 @@ _VERSIONS = ("ETag", "etag", "md5Hash", "mtime", "LastModified", "last_modified"
 
 
 def is_url(name: str) -> bool:
-    """Whether a name is a URL for ``find``, and not a path."""
+    """True if a name is a URL for ``find``, and not a path."""
     return "://" in name
 
 
@@ -83,7 +83,7 @@ def identity(url: str) -> dict[str, Any]:
 
 
 def exists(url: str) -> bool:
-    """Whether there is a file or a folder. Raises SourceError if that cannot be told."""
+    """True if there is a file or a folder. Raises SourceError if that cannot be told."""
     system, path = _system(url)
     with _said(url):
         return system.exists(path)
