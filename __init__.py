@@ -14,9 +14,7 @@ from .delegate.report import DelegatedOp, PartitionReport
 from .delegate.signature_runner import SignatureRunner
 from .delegate.statistics import Statistics, StepCost, StepTime, TensorMemory
 from .interop.backends import Backend, list_backends
-from .interop.cuda.arrays import CudaArray
-from .interop.cuda.context import CudaContext
-from .interop.cuda.objects import CudaImage
+from .interop.deprecated import warn_deprecated
 from .interop.discovery.best_options import BestOptions
 from .interop.discovery.gpus import FoundGpu, find_gpus
 from .interop.errors import (
@@ -52,29 +50,28 @@ from .interop.transfers import transfer_guard, transfers
 from .interop.yuv import YuvPicture
 
 if TYPE_CHECKING:
-    from . import video as video
-    from .interop.cl.context import ClContext
-    from .interop.cl.objects import ClBuffer, ClImage
-    from .interop.cl.sharing.sharing import SharingReport, sharing_report
+    from . import cl, cuda, video
+    from .cl import ClBuffer as ClBuffer
+    from .cl import ClContext as ClContext
+    from .cl import ClImage as ClImage
+    from .cl import SharingReport as SharingReport
+    from .cl import sharing_report as sharing_report
+    from .cuda import CudaArray as CudaArray
+    from .cuda import CudaContext as CudaContext
+    from .cuda import CudaImage as CudaImage
     from .interop.discovery.compatibility import CompatibilityList
     from .interop.discovery.drivers import installed_apis
     from .interop.gl.draw.window import Window
     from .video.session.stage import VideoStage
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "Backend",
     "BestOptions",
     "BindingError",
     "Camera",
-    "ClBuffer",
-    "ClContext",
-    "ClImage",
     "CompatibilityList",
-    "CudaArray",
-    "CudaContext",
-    "CudaImage",
     "Delegate",
     "DelegateError",
     "DelegatedOp",
@@ -101,7 +98,6 @@ __all__ = [
     "Overlay",
     "PartitionReport",
     "Planes",
-    "SharingReport",
     "SignatureRunner",
     "Sink",
     "Source",
@@ -121,6 +117,8 @@ __all__ = [
     "Window",
     "WorkTime",
     "YuvPicture",
+    "cl",
+    "cuda",
     "divide_video",
     "find_gpus",
     "fingerprint",
@@ -132,22 +130,24 @@ __all__ = [
     "masked_address",
     "open_sink",
     "open_source",
-    "sharing_report",
     "transfer_guard",
     "transfers",
+    "video",
     "video_seconds",
 ]
 
+_MODULES = ("cl", "cuda", "video")
+"""Public modules, which are imported when they are first used."""
+_MOVED = {
+    **dict.fromkeys(("ClBuffer", "ClContext", "ClImage", "SharingReport", "sharing_report"), "cl"),
+    **dict.fromkeys(("CudaArray", "CudaContext", "CudaImage"), "cuda"),
+}
+"""By old name: the module that has it now (docs/deprecated.md)."""
 _LATE = {
-    "ClBuffer": ".interop.cl.objects",
-    "ClContext": ".interop.cl.context",
-    "ClImage": ".interop.cl.objects",
     "CompatibilityList": ".interop.discovery.compatibility",
-    "SharingReport": ".interop.cl.sharing.sharing",
     "VideoStage": ".video.session.stage",
     "Window": ".interop.gl.draw.window",
     "installed_apis": ".interop.discovery.drivers",
-    "sharing_report": ".interop.cl.sharing.sharing",
 }
 """Public names whose modules are imported when they are first used: programs that need none start faster. Without
 pyopencl and what uses it, ``import framebind`` and a GL context take 696 ms of CPU time in place of 787 (the least of
@@ -157,10 +157,19 @@ library.
 
 
 def __getattr__(name: str) -> Any:
-    """Import a name of ``_LATE``, or the package ``video``."""
-    if name == "video":
-        return import_module(".video", __name__)
+    """Import a name of ``_MODULES`` or ``_LATE``, or one of ``_MOVED`` with a DeprecationWarning."""
+    if name in _MODULES:
+        return import_module(f".{name}", __name__)
+    if name in _MOVED:
+        module = _MOVED[name]
+        warn_deprecated(f"framebind.{name}", f"framebind.{module}.{name}")
+        return getattr(import_module(f".{module}", __name__), name)
     if name not in _LATE:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     globals()[name] = value = getattr(import_module(_LATE[name], __name__), name)
     return value
+
+
+def __dir__() -> list[str]:
+    """The public names, and nothing else."""
+    return sorted([*__all__, "__version__"])

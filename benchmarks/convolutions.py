@@ -89,7 +89,7 @@ def main() -> None:
     parser.add_argument("--device-name", default="", help="a part of the OpenCL device's name")
     parser.add_argument("--groups-per-unit", type=int, default=3, help="work-groups per unit, at most; 0: a rule")
     given = parser.parse_args()
-    with fb.ClContext(given.device_name) if given.device_name else BY_NAME[given.backend].new_context():
+    with fb.cl.ClContext(given.device_name) if given.device_name else BY_NAME[given.backend].new_context():
         device = open_device(given.backend)
         print(f"{device.traits.name}, {device.traits.driver}; microseconds with a barrier")
         for name in given.layers:

@@ -102,15 +102,15 @@ class Log:
         self.buffer = api.new_buffer(self.content)
         self.parts = [self._part(row * stride) for row in range(self.rows)]
 
-    def _part(self, offset: int) -> fb.GlBuffer | fb.ClBuffer | fb.CudaArray:
+    def _part(self, offset: int) -> fb.GlBuffer | fb.cl.ClBuffer | fb.cuda.CudaArray:
         if isinstance(self.buffer, fb.GlBuffer):
             return fb.GlBuffer.from_id(self.buffer.id, offset, 4 * self.size)
-        if isinstance(self.buffer, fb.CudaArray):
+        if isinstance(self.buffer, fb.cuda.CudaArray):
             begin, device = self.buffer.pointer + offset, self.buffer.device
-            with fb.CudaContext.current().entered():
-                return fb.CudaArray(begin, (self.size,), np.float32, device=device, keep=self.buffer)
+            with fb.cuda.CudaContext.current().entered():
+                return fb.cuda.CudaArray(begin, (self.size,), np.float32, device=device, keep=self.buffer)
         part = self.buffer.memory.get_sub_region(offset, 4 * self.size)
-        return fb.ClBuffer.from_int_ptr(part.int_ptr)
+        return fb.cl.ClBuffer.from_int_ptr(part.int_ptr)
 
     def read(self) -> Array:
         """The outputs of the last frames, one per row."""
@@ -235,10 +235,12 @@ class Thread:
     frames: int
     rate: bool
 
-    def run(self, api: fb.Backend, shared: fb.ClContext | None, start: threading.Barrier, findings: Findings) -> None:
+    def run(
+        self, api: fb.Backend, shared: fb.cl.ClContext | None, start: threading.Barrier, findings: Findings
+    ) -> None:
         """Run the frames in a separate context, or on a queue of the shared one. Errors are noted, not raised."""
         try:
-            with fb.ClContext(context=shared.context) if shared else api.new_context():
+            with fb.cl.ClContext(context=shared.context) if shared else api.new_context():
                 lane = Lane(self.model, api, rate=self.rate)
                 second = Resized(self.resized, api) if self.resized else None
                 start.wait()
@@ -308,7 +310,7 @@ def main(
     api, findings = BY_NAME[backend], Findings()
     if contexts == "one" and api.name == "opengl":
         raise typer.BadParameter("an OpenGL context is current on one thread only: take --contexts each")
-    shared = fb.ClContext() if contexts == "one" and api.name == "opencl" else None
+    shared = fb.cl.ClContext() if contexts == "one" and api.name == "opencl" else None
     start = threading.Barrier(threads + 1)
     running: list[threading.Thread] = []
     opened = time.perf_counter()

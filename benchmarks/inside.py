@@ -128,7 +128,7 @@ def main(
 ) -> None:
     """A table for each model: microseconds of each step inside one dispatch."""
     cl_one_dispatch.render_program = render_timed
-    with fb.ClContext(device_name or None):
+    with fb.cl.ClContext(device_name or None):
         device = open_device("opencl")
         state = enlarge_barrier_state(device)
         device.dispatches = "one"

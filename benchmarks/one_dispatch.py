@@ -228,7 +228,7 @@ def main(
     table = Table(box=SIMPLE, padding=(0, 1, 0, 0))
     for number, column in enumerate(COLUMNS):
         table.add_column(column, no_wrap=True, justify="right" if number else "left")
-    with fb.ClContext(device_name) if device_name else BY_NAME[backend].new_context():
+    with fb.cl.ClContext(device_name) if device_name else BY_NAME[backend].new_context():
         device = open_device(backend)
         for path in map(find_model, models or FLOAT):
             for row in measure(device, backend, path, storage, way, runs, compared):

@@ -162,5 +162,5 @@ def warn_of_low_clock(seconds: float) -> None:
         say_once(
             f"the GPU idled for {seconds:.0f} s while its kernels were compiled, and NVIDIA's driver lowered its "
             "clock: frames take up to 3.5 times longer at first, and for long at a camera's rate. "
-            "An open fb.CudaContext() keeps the clock up (docs/checklist.md)"
+            "An open fb.cuda.CudaContext() keeps the clock up (docs/checklist.md)"
         )

@@ -34,7 +34,7 @@ def run(models: list[str], way: Dispatches, precision: str) -> None:
     """Run each model twice on numbers by chance, and print the number of its dispatches."""
     numbers = np.random.default_rng(0)
     for model in models:
-        with fb.CudaContext():
+        with fb.cuda.CudaContext():
             open_device("cuda").dispatches = way
             options = fb.GpuDelegateOptions(backend="cuda", is_precision_loss_allowed=precision == "f16")
             delegate = fb.GpuDelegate(options)

@@ -76,18 +76,18 @@ class _Gpu:
     """The contexts and devices of a session, each made when it is first asked for, or why it could not be."""
 
     def __init__(self) -> None:
-        self._contexts: dict[str, fb.GlContext | fb.ClContext | fb.CudaContext | fb.DeviceError] = {}
+        self._contexts: dict[str, fb.GlContext | fb.cl.ClContext | fb.cuda.CudaContext | fb.DeviceError] = {}
         self._devices: dict[str, Device] = {}
 
-    def _make(self, name: str) -> fb.GlContext | fb.ClContext | fb.CudaContext | fb.DeviceError:
+    def _make(self, name: str) -> fb.GlContext | fb.cl.ClContext | fb.cuda.CudaContext | fb.DeviceError:
         try:
             if name in GL_DEVICES:
                 return fb.GlContext.headless(es=name == "gles")
-            return fb.CudaContext() if name == "cuda" else fb.ClContext(name.removeprefix("cl:"))
+            return fb.cuda.CudaContext() if name == "cuda" else fb.cl.ClContext(name.removeprefix("cl:"))
         except fb.DeviceError as error:
             return error
 
-    def _context(self, name: str) -> fb.GlContext | fb.ClContext | fb.CudaContext:
+    def _context(self, name: str) -> fb.GlContext | fb.cl.ClContext | fb.cuda.CudaContext:
         if name not in self._contexts:
             self._contexts[name] = self._make(name)
         context = self._contexts[name]
@@ -102,9 +102,9 @@ class _Gpu:
         assert isinstance(context, fb.GlContext)
         return context
 
-    def cl_context(self, name: str) -> fb.ClContext:
+    def cl_context(self, name: str) -> fb.cl.ClContext:
         context = self._context(name)
-        assert isinstance(context, fb.ClContext)
+        assert isinstance(context, fb.cl.ClContext)
         return context
 
     def device(self, name: str) -> Device:
@@ -122,10 +122,10 @@ class _Gpu:
                 context.close()
 
 
-def _device_on(context: fb.GlContext | fb.ClContext | fb.CudaContext) -> Device:
+def _device_on(context: fb.GlContext | fb.cl.ClContext | fb.cuda.CudaContext) -> Device:
     if isinstance(context, fb.GlContext):
         return GlDevice(context)
-    return CudaDevice(context) if isinstance(context, fb.CudaContext) else ClDevice(context)
+    return CudaDevice(context) if isinstance(context, fb.cuda.CudaContext) else ClDevice(context)
 
 
 @pytest.fixture(scope="session")
@@ -157,7 +157,7 @@ def context(request: pytest.FixtureRequest, _gpu: _Gpu) -> Iterator[fb.GlContext
 
 
 @pytest.fixture(params=CL_DEVICES)
-def cl_context(request: pytest.FixtureRequest, _gpu: _Gpu) -> Iterator[fb.ClContext]:
+def cl_context(request: pytest.FixtureRequest, _gpu: _Gpu) -> Iterator[fb.cl.ClContext]:
     """An OpenCL context, current on this thread: PoCL's, then those that are named."""
     context = _gpu.cl_context(_wanted(request))
     yield context

@@ -79,3 +79,8 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     globals()[name] = value = getattr(import_module(_LATE[name], __name__), name)
     return value
+
+
+def __dir__() -> list[str]:
+    """The public names, and nothing else."""
+    return [*__all__]

@@ -36,7 +36,7 @@ def main(
     json_file: Annotated[Path | None, typer.Option("--json", help="Write the rows there.")] = None,
 ) -> None:
     report = Report(frames, json_file)
-    with tempfile.TemporaryDirectory() as folder, fb.CudaContext(independent=True) as context:
+    with tempfile.TemporaryDirectory() as folder, fb.cuda.CudaContext(independent=True) as context:
         clip = Path(folder) / "clip.mp4"
         write_clip(clip, frames)
         chosen = [MODELS[name] for name in models or MODELS]

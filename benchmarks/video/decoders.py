@@ -91,7 +91,7 @@ def main(
                 for name in TRANSFORMS:
                     print(f"{codec}, CPU, {name}: {difference(by_cpu(path, {'idct': name}), usual)}")
             try:
-                with fb.CudaContext() as context:
+                with fb.cuda.CudaContext() as context:
                     print(f"{codec}, NVDEC, {context.name}: {difference(by_nvdec(path), usual)}")
             except (fb.DeviceError, fb.SourceError) as error:
                 print(f"{codec}, NVDEC: {error}")

@@ -171,7 +171,7 @@ class Report:
             self.file.write_text(json.dumps(shown, indent=1))
 
 
-def described(context: fb.CudaContext) -> dict[str, Any]:
+def described(context: fb.cuda.CudaContext) -> dict[str, Any]:
     """The machine, and the command."""
     with fb.GpuDelegate("cuda") as delegate:
         fb.Interpreter(find_model(MODELS["face"].name), experimental_delegates=[delegate]).allocate_tensors()
@@ -200,7 +200,7 @@ def main(
     json_file: Annotated[Path | None, typer.Option("--json", help="Write the rows there.")] = None,
 ) -> None:
     report = Report(frames, json_file)
-    with tempfile.TemporaryDirectory() as folder, fb.CudaContext(independent=True) as context:
+    with tempfile.TemporaryDirectory() as folder, fb.cuda.CudaContext(independent=True) as context:
         clip = Path(folder) / "clip.mp4"
         write_clip(clip, frames)
         report.machine = described(context)

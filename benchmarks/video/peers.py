@@ -116,7 +116,7 @@ class NvdecTorch:
 
         torch.backends.cudnn.benchmark = True
         self._torch, self._model = torch, model
-        self._context = fb.CudaContext(independent=True)  # for NVDEC: PyTorch's is the same primary context
+        self._context = fb.cuda.CudaContext(independent=True)  # for NVDEC: PyTorch's is the same primary context
         self._stream = torch.cuda.Stream()
         content = find_model(model.name).read_bytes()
         self._graph_of = TorchGraph(content, torch.float16, "cuda")

@@ -70,7 +70,7 @@ class DecodeOnly:
     count = 0
 
     def __init__(self, model: Model) -> None:
-        self._context = fb.CudaContext(independent=True)
+        self._context = fb.cuda.CudaContext(independent=True)
 
     def warm_up(self, clip: Path) -> None:
         with opened(clip, self._context) as container:
@@ -91,7 +91,7 @@ class DecodeOnly:
         self._context.close()
 
 
-def opened(clip: Path, context: fb.CudaContext) -> Any:
+def opened(clip: Path, context: fb.cuda.CudaContext) -> Any:
     """A container whose video NVDEC decodes in a context."""
     options: dict[str, object] = {"primary_ctx": "0", "current_ctx": "1"}
     with context.entered():
@@ -109,7 +109,7 @@ class Framebind:
 
     def __init__(self, model: Model, *, reads: bool, keep: Path) -> None:
         self._model, self._reads = model, reads
-        self._context = fb.CudaContext(independent=True)
+        self._context = fb.cuda.CudaContext(independent=True)
         path = find_model(model.name)
         options = fb.GpuDelegateOptions(
             "cuda", is_precision_loss_allowed=True, serialization_dir=keep, model_token=model.name

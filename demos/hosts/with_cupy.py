@@ -34,7 +34,7 @@ def main(
 
     with (
         cp.cuda.Stream(non_blocking=True) as stream,  # the one on which CuPy works in this block
-        fb.CudaContext(stream=stream.ptr) as context,
+        fb.cuda.CudaContext(stream=stream.ptr) as context,
         fb.GpuDelegate("cuda") as delegate,
     ):
         rgb = cp.asarray(bgr[None, :, :, ::-1]).astype(cp.float32) / 255

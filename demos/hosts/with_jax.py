@@ -30,7 +30,7 @@ def main(
 ) -> None:  # fmt: skip
     """Paint a moving photograph. --output PNG saves the last frame, --check compares it with LiteRT's CPU kernels."""
     try:
-        context = fb.CudaContext()
+        context = fb.cuda.CudaContext()
     except fb.DeviceError as error:
         sys.exit(f"JAX finds no GPU of CUDA, and this program needs one: {error}")
     if jax.default_backend() != "gpu":
@@ -48,7 +48,7 @@ def main(
         interpreter = fb.Interpreter(model, experimental_delegates=[delegate])
         interpreter.resize_tensor_input(interpreter.inputs()[0], (1, height, width, 3))
         interpreter.set_allow_buffer_handle_output(True)  # the result stays on the GPU
-        painted = fb.CudaArray.from_array(np.zeros((1, height, width, 3), np.float32))
+        painted = fb.cuda.CudaArray.from_array(np.zeros((1, height, width, 3), np.float32))
         delegate.bind_buffer_to_tensor(frame, interpreter.inputs()[0])
         delegate.bind_buffer_to_tensor(painted, interpreter.outputs()[0])
         interpreter.invoke()  # which compiles the model

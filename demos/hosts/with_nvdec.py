@@ -38,7 +38,7 @@ def main(
     on_gpu = HWAccel("cuda", allow_software_fallback=False, is_hw_owned=True)  # frames stay in CUDA's memory
     try:
         reader = av.open(str(video), hwaccel=on_gpu)  # first: FFmpeg makes the GPU's primary context with its own flags
-        context = fb.CudaContext()
+        context = fb.cuda.CudaContext()
     except (OSError, fb.DeviceError) as error:
         sys.exit(f"This program needs a video, and a GPU of NVIDIA that decodes it: {error}")
     with folder, reader, context, fb.GpuDelegate("cuda") as delegate:
@@ -49,7 +49,7 @@ def main(
         interpreter = fb.Interpreter(model, experimental_delegates=[delegate])
         interpreter.resize_tensor_input(interpreter.inputs()[0], (1, *size, 3))
         interpreter.set_allow_buffer_handle_output(True)  # the result stays on the GPU
-        painted = fb.CudaArray.from_array(np.zeros((1, *size, 3), np.float32))
+        painted = fb.cuda.CudaArray.from_array(np.zeros((1, *size, 3), np.float32))
         delegate.bind_buffer_to_tensor(painted, interpreter.outputs()[0])
 
         started, done = time.perf_counter(), 0

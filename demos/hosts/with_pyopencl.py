@@ -37,7 +37,7 @@ def main(
         sys.exit(f"'{picture}' is no picture")
     photograph = cv2.cvtColor(bgr, cv2.COLOR_BGR2RGBA)
     height, width = photograph.shape[:2]
-    context = fb.ClContext(device)  # or ClContext(queue=yours)
+    context = fb.cl.ClContext(device)  # or ClContext(queue=yours)
     queue, flags = context.queue, cl.mem_flags.READ_WRITE
     rgba8 = cl.ImageFormat(cl.channel_order.RGBA, cl.channel_type.UNORM_INT8)
     source, frame, painted = (cl.create_image(context.context, flags, rgba8, (width, height)) for _ in range(3))

@@ -35,7 +35,7 @@ def main(
     frame, painted = (torch.empty_like(rgb, memory_format=torch.channels_last) for _ in range(2))
 
     stream = torch.cuda.current_stream().cuda_stream
-    with fb.CudaContext(stream=stream) as context, fb.GpuDelegate("cuda") as delegate:
+    with fb.cuda.CudaContext(stream=stream) as context, fb.GpuDelegate("cuda") as delegate:
         interpreter = fb.Interpreter(model, experimental_delegates=[delegate])
         interpreter.resize_tensor_input(interpreter.inputs()[0], (1, height, width, 3))
         interpreter.set_allow_buffer_handle_output(True)  # the result stays on the GPU

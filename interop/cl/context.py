@@ -66,7 +66,7 @@ class ClContext(Uncopied):
 
     Examples
     --------
-    >>> with fb.ClContext("pocl") as context:
+    >>> with fb.cl.ClContext("pocl") as context:
     ...     context.software
     True
     """
@@ -115,7 +115,7 @@ class ClContext(Uncopied):
         """
         context = cl_contexts.last()
         if context is None:
-            raise DeviceError("no ClContext is current on this thread: make one, or use 'with fb.ClContext():'")
+            raise DeviceError("no ClContext is current on this thread: make one, or use 'with fb.cl.ClContext():'")
         return context
 
     @staticmethod

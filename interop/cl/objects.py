@@ -133,8 +133,8 @@ class ClBuffer(_ClObject, BaseBuffer[ClContext]):
 
     Examples
     --------
-    >>> with fb.ClContext("pocl"):
-    ...     fb.ClBuffer.from_array(np.ones(4, np.float32)).nbytes
+    >>> with fb.cl.ClContext("pocl"):
+    ...     fb.cl.ClBuffer.from_array(np.ones(4, np.float32)).nbytes
     16
     """
 
@@ -215,8 +215,8 @@ class ClImage(_ClObject, BasePicture[ClContext]):
 
     Examples
     --------
-    >>> with fb.ClContext("pocl"):
-    ...     image = fb.ClImage.from_array(np.zeros((48, 64, 4), np.uint8))
+    >>> with fb.cl.ClContext("pocl"):
+    ...     image = fb.cl.ClImage.from_array(np.zeros((48, 64, 4), np.uint8))
     ...     image.size, image.format
     ((64, 48), 'rgba8')
     """

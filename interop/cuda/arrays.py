@@ -55,8 +55,8 @@ class CudaArray(CudaObject, BaseBuffer[CudaContext]):
     --------
     >>> import contextlib
     >>> with contextlib.suppress(fb.DeviceError):  # there may be no GPU of NVIDIA
-    ...     with fb.CudaContext():
-    ...         frame = fb.CudaArray.from_array(np.zeros((1, 4, 4, 3), np.float32))
+    ...     with fb.cuda.CudaContext():
+    ...         frame = fb.cuda.CudaArray.from_array(np.zeros((1, 4, 4, 3), np.float32))
     """
 
     def __init__(

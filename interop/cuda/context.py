@@ -96,7 +96,7 @@ class CudaContext(Uncopied):
     --------
     >>> import contextlib
     >>> with contextlib.suppress(fb.DeviceError):  # there may be no GPU of NVIDIA
-    ...     with fb.CudaContext():
+    ...     with fb.cuda.CudaContext():
     ...         delegate = fb.GpuDelegate("cuda")
     """
 
@@ -166,7 +166,9 @@ class CudaContext(Uncopied):
         """
         context = _current.last()
         if context is None:
-            raise DeviceError("no CudaContext is current on this thread: make one, or use 'with fb.CudaContext():'")
+            raise DeviceError(
+                "no CudaContext is current on this thread: make one, or use 'with fb.cuda.CudaContext():'"
+            )
         return context
 
     @staticmethod

@@ -136,8 +136,8 @@ class CudaImage(CudaObject, BasePicture[CudaContext]):
     --------
     >>> import contextlib
     >>> with contextlib.suppress(fb.DeviceError):  # there may be no GPU of NVIDIA
-    ...     with fb.CudaContext():
-    ...         frame = fb.CudaImage.from_array(np.zeros((48, 64, 4), np.uint8))
+    ...     with fb.cuda.CudaContext():
+    ...         frame = fb.cuda.CudaImage.from_array(np.zeros((48, 64, 4), np.uint8))
     """
 
     def __init__(

@@ -96,7 +96,7 @@ def _check_device(device: int, what: str, context: CudaContext) -> None:
     if device != context.device:
         raise BindingError(
             f"{what} lies on CUDA device {device}, and the model runs on device {context.device}: apply the delegate "
-            f"inside 'with fb.CudaContext({device}):'"
+            f"inside 'with fb.cuda.CudaContext({device}):'"
         )
 
 

@@ -338,7 +338,7 @@ def test_the_hosts_formats_are_read_as_numpy_reads_their_bytes(format: str, cont
     context.gl.glDeleteTextures(1, ctypes.byref(ctypes.c_uint(texture.id)))
 
 
-def test_an_image_of_blue_first_is_read_and_written(cl_context: fb.ClContext) -> None:
+def test_an_image_of_blue_first_is_read_and_written(cl_context: fb.cl.ClContext) -> None:
     kind = cl.ImageFormat(cl.channel_order.BGRA, cl.channel_type.UNORM_INT8)
     frame, result = (cl.create_image(cl_context.context, cl.mem_flags.READ_WRITE, kind, (6, 4)) for _ in range(2))
     pixels = RNG.integers(0, 256, (4, 6, 4), dtype=np.uint8)
@@ -351,7 +351,7 @@ def test_an_image_of_blue_first_is_read_and_written(cl_context: fb.ClContext) ->
     assert (back[..., 3] == 255).all()
 
 
-def test_an_image_of_sixteen_bits_is_read(cl_context: fb.ClContext) -> None:
+def test_an_image_of_sixteen_bits_is_read(cl_context: fb.cl.ClContext) -> None:
     kind = cl.ImageFormat(cl.channel_order.RGBA, cl.channel_type.UNORM_INT16)
     frame = cl.create_image(cl_context.context, cl.mem_flags.READ_WRITE, kind, (6, 4))
     pixels = RNG.integers(0, 65536, (4, 6, 4)).astype(np.uint16)
@@ -362,7 +362,7 @@ def test_an_image_of_sixteen_bits_is_read(cl_context: fb.ClContext) -> None:
         through(values, (1, 4, 6, 4), frame)
 
 
-def test_an_image_of_one_half_is_read_but_by_pocl(cl_context: fb.ClContext) -> None:
+def test_an_image_of_one_half_is_read_but_by_pocl(cl_context: fb.cl.ClContext) -> None:
     """PoCL 3.1 says that it has the format, and reads the same wrong number from each pixel."""
     kind = cl.ImageFormat(cl.channel_order.R, cl.channel_type.HALF_FLOAT)
     frame = cl.create_image(cl_context.context, cl.mem_flags.READ_WRITE, kind, (6, 4))
@@ -418,7 +418,7 @@ def bound_pair(shape: tuple[int, ...], source: Any, result: Any) -> tuple[fb.Int
     return interpreter, delegate
 
 
-def test_slices_of_an_array_are_parts_of_a_buffer(cl_context: fb.ClContext) -> None:
+def test_slices_of_an_array_are_parts_of_a_buffer(cl_context: fb.cl.ClContext) -> None:
     queue, shape, count = cl_context.queue, (1, 4, 6, 3), 72
     step = max(cl_context.device.mem_base_addr_align // 8, 512) // 4
     whole = cl_array.to_device(queue, RNG.random(4 * step, np.float32))
@@ -436,7 +436,7 @@ def test_slices_of_an_array_are_parts_of_a_buffer(cl_context: fb.ClContext) -> N
     delegate.close()
 
 
-def test_a_sub_buffer_and_its_buffer_are_the_same_memory(cl_context: fb.ClContext) -> None:
+def test_a_sub_buffer_and_its_buffer_are_the_same_memory(cl_context: fb.cl.ClContext) -> None:
     whole = cl.Buffer(cl_context.context, cl.mem_flags.READ_WRITE, 8192)
     first, last = whole.get_sub_region(0, 288), whole.get_sub_region(4096, 288)
     interpreter, delegate = bound_pair((1, 4, 6, 3), first, last)

@@ -56,7 +56,7 @@ def test_in_a_context_that_was_current_it_runs_on_its_thread(context: fb.GlConte
     interpreter.invoke()
 
 
-def test_on_opencl_it_runs_on_any_thread(cl_context: fb.ClContext) -> None:
+def test_on_opencl_it_runs_on_any_thread(cl_context: fb.cl.ClContext) -> None:
     interpreter = applied("opencl")
     assert run_on_another_thread(interpreter) is None
     interpreter.invoke()

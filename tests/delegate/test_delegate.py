@@ -285,10 +285,10 @@ def test_the_next_texture_of_a_ring_takes_few_python_calls(context: fb.GlContext
     assert calls_of_a_frame("opengl", fb.GlBuffer(X.nbytes), frames) <= 45
 
 
-def test_the_next_image_of_a_ring_takes_few_python_calls(cl_context: fb.ClContext) -> None:
+def test_the_next_image_of_a_ring_takes_few_python_calls(cl_context: fb.cl.ClContext) -> None:
     """There were 63."""
-    frames = [fb.ClImage.from_array(picture) for picture in PICTURES]
-    assert calls_of_a_frame("opencl", fb.ClBuffer.from_array(X), frames) <= 35
+    frames = [fb.cl.ClImage.from_array(picture) for picture in PICTURES]
+    assert calls_of_a_frame("opencl", fb.cl.ClBuffer.from_array(X), frames) <= 35
 
 
 def test_an_output_bound_anew_is_read_from_where_it_was_computed(context: fb.GlContext) -> None:

@@ -46,13 +46,13 @@ def own_disagreement(path: Path, inputs: Values) -> dict[int, float]:
     return {tensor: max(relative_error(other[tensor], value) for other in others) for tensor, value in expected.items()}
 
 
-def picture_on(gpu: Device, picture: npt.NDArray[np.uint8]) -> fb.GlTexture | pyopencl.Image | fb.CudaImage:
+def picture_on(gpu: Device, picture: npt.NDArray[np.uint8]) -> fb.GlTexture | pyopencl.Image | fb.cuda.CudaImage:
     """A photograph (height, width, 3) as a user's own rgba8 texture or image."""
     if isinstance(gpu, GlDevice):
         return fb.GlTexture.from_array(picture)
     rgba = np.dstack([picture, np.full(picture.shape[:2], 255, np.uint8)])
     if not isinstance(gpu, ClDevice):
-        return fb.CudaImage.from_array(rgba)
+        return fb.cuda.CudaImage.from_array(rgba)
     return pyopencl.image_from_array(gpu.context.context, rgba, 4, norm_int=True)
 
 

@@ -341,4 +341,4 @@ def test_a_clock_that_fell_while_kernels_were_compiled_is_said_once(caplog: pyte
     for seconds in (0.5, 2.9, 4.2, 4.2):
         warn_of_low_clock(seconds)
     (line,) = caplog.messages
-    assert line.startswith("the GPU idled for 4 s") and "An open fb.CudaContext() keeps the clock up" in line
+    assert line.startswith("the GPU idled for 4 s") and "An open fb.cuda.CudaContext() keeps the clock up" in line

@@ -111,7 +111,7 @@ def on_gl(context: fb.GlContext) -> Iterator[Starts]:
 
 
 @pytest.fixture
-def on_cl(cl_context: fb.ClContext, monkeypatch: pytest.MonkeyPatch) -> Iterator[Starts]:
+def on_cl(cl_context: fb.cl.ClContext, monkeypatch: pytest.MonkeyPatch) -> Iterator[Starts]:
     texts: list[str] = []
     make: Callable[..., None] = pyopencl.Program.__init__
 
@@ -197,7 +197,7 @@ def test_what_is_kept_of_programs_loads_without_a_compiler(on_cl: Starts, tmp_pa
     on_cl(tmp_path)
     kept = [data for name, data in sections_of(file_in(tmp_path)).items() if name.startswith("program ")]
     assert kept and not any(ptx.is_ptx(data) for data in kept)
-    if "NVIDIA" in fb.ClContext.current().device.platform.name:
+    if "NVIDIA" in fb.cl.ClContext.current().device.platform.name:
         assert all(data.startswith(b"\x7fELF") for data in kept)
     on_cl.check_warm(tmp_path)
 

@@ -45,7 +45,7 @@ def together(*actions: Callable[[], object], times: int) -> Counter[str]:
 
 
 @pytest.mark.usefixtures("frequent_switches")
-def test_threads_share_an_interpreter_on_opencl(cl_context: fb.ClContext) -> None:
+def test_threads_share_an_interpreter_on_opencl(cl_context: fb.cl.ClContext) -> None:
     interpreter = fb.Interpreter(model_content=chain("EXP", "TANH", shape=SHAPE))
     interpreter.modify_graph_with_delegate(delegate := fb.GpuDelegate("opencl"))
     interpreter.allocate_tensors()
@@ -60,7 +60,7 @@ def test_threads_share_an_interpreter_on_opencl(cl_context: fb.ClContext) -> Non
 
 
 @pytest.mark.usefixtures("frequent_switches")
-def test_a_thread_may_resize_while_others_run(cl_context: fb.ClContext) -> None:
+def test_a_thread_may_resize_while_others_run(cl_context: fb.cl.ClContext) -> None:
     interpreter = fb.Interpreter(model_content=chain("EXP", "TANH", shape=SHAPE))
     interpreter.modify_graph_with_delegate(delegate := fb.GpuDelegate("opencl"))
     interpreter.allocate_tensors()

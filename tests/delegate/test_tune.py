@@ -126,7 +126,7 @@ class Told(Tuner):
 
 @pytest.fixture(params=["gl", "cl"])
 def starts(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Starts]:
-    with fb.GlContext.headless() if request.param == "gl" else fb.ClContext("pocl"):
+    with fb.GlContext.headless() if request.param == "gl" else fb.cl.ClContext("pocl"):
         device = open_device("opengl" if request.param == "gl" else "opencl")
         assert isinstance(device, GlDevice | ClDevice)
         device.traits = replace(device.traits, software=False)

@@ -46,7 +46,7 @@ def identity(tmp_path: Path) -> Path:
 
 
 def test_what_runs_the_model_has_a_name_on_cuda(identity: Path, recorder: RecordingDriver) -> None:
-    with fb.CudaContext():
+    with fb.cuda.CudaContext():
         network = Network(identity, fb.GpuDelegateOptions(backend="cuda"), fb.GlTimer())
         network._interpreter.allocate_tensors()
         network.run()
@@ -126,14 +126,14 @@ def test_segmentation_copied_is_segmentation_bound(tmp_path: Path, model_path: M
 
 def test_on_opencl_the_same_is_drawn_without_copies(tmp_path: Path) -> None:
     try:
-        fb.ClContext("pocl").close()
+        fb.cl.ClContext("pocl").close()
     except fb.DeviceError as error:
         absent("cl:pocl", str(error))
     found: list[npt.NDArray[np.int64]] = []
     for backend in ("opengl", "opencl"):
         path = tmp_path / f"{backend}.png"
         options = Options("style_transfer", "synthetic", [path], frames=2, size="200x120", backend=backend)
-        with fb.ClContext("pocl") if backend == "opencl" else nullcontext():
+        with fb.cl.ClContext("pocl") if backend == "opencl" else nullcontext():
             report = run(find_task("style").prepare, options)
         assert report.copied == 0 and report.uploaded == 200 * 120 * 3
         found.append(load(path))

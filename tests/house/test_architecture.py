@@ -20,14 +20,16 @@ MAY_IMPORT = {
     "tools": {"tools", "tools.certify", "video", ""},
     "demos": {"demos", "tools", "video", ""},
     "__main__": {"demos", "tools", ""},
+    "cl": {"interop"},
+    "cuda": {"interop"},
     "": {"delegate", "interop", "kernels"},
 }
-"""By package ("" is __init__.py, "__main__" the file __main__.py): the packages whose modules its files may import."""
+"""By package ("" is __init__.py; "__main__", "cl" and "cuda" are files): the packages that its files may import."""
 DOOR = "video.__init__"
 """The file that names what is public in ``fb.video``, as __init__.py does for ``fb``."""
 CERTIFICATION = "tools.certify"
 """Certification runs passes and kernels one by one, so it may look into the engine; other tools use public names."""
-LATE = {("", "video"), ("", "video.session.stage")}
+LATE = {("", "cl"), ("", "cuda"), ("", "video"), ("", "video.session.stage")}
 """Imports that ``framebind.__getattr__`` makes when a name is first used, by file and module: importing framebind does
 not, and video may import framebind.
 """
@@ -56,7 +58,7 @@ HOSTS = "demos/hosts/with_"
 """Programs of other GL libraries, into which framebind is bound."""
 MAX_FUNCTION_LINES = 50
 
-PATTERNS = {"": "__init__.py", "__main__": "__main__.py"}
+PATTERNS = {"": "__init__.py"} | {name: f"{name}.py" for name in ("__main__", "cl", "cuda")}
 FILES = sorted(p for package in MAY_IMPORT for p in ROOT.glob(PATTERNS.get(package, f"{package}/**/*.py")))
 
 
@@ -176,14 +178,16 @@ def test_gpu_calls_live_in_interop() -> None:
 def test_video_tools_and_demos_use_public_names_only() -> None:
     import framebind
 
+    public = {"fb": [*framebind.__all__, "__version__"]}
+    public |= {f"fb.{name}": getattr(framebind, name).__all__ for name in ("cl", "cuda", "video")}
     found = []
     for path in FILES:
         if package_of(module_of(path)) in ("video", "tools", "demos", "__main__"):
             found += [
-                f"{name_of(path)}:{node.lineno} uses fb.{node.attr}"
+                f"{name_of(path)}:{node.lineno} uses {module}.{node.attr}"
                 for node in ast.walk(parse(path))
-                if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "fb"
-                if node.attr not in (*framebind.__all__, "__version__")
+                if isinstance(node, ast.Attribute) and (module := ast.unparse(node.value)) in public
+                if node.attr not in public[module]
             ]
     assert not found
 

@@ -27,13 +27,13 @@ import typer
 import typer.core
 from ai_edge_litert import schema_py_generated as schema
 
-import framebind as fb
 from framebind.__main__ import app
 from framebind.delegate.cache.stopwatch import Phase
 from framebind.tools.common.flags import canonical
 from framebind.video.assets import PHOTOGRAPH
 from framebind.video.models import find_local
 from support.environment import CUDA_DEVICES
+from support.public_names import public_names
 from support.tiny_models import G, Op, T, build
 from support.video.clips import write_clip
 
@@ -191,7 +191,7 @@ def test_the_page_of_tasks_adds_a_task(tmp_path: Path, model_path: Callable[[str
     package, model = tmp_path / "framebind", str(model_path("selfie_segmentation"))
     for folder in ("delegate", "demos", "interop", "kernels", "tools", "video"):
         shutil.copytree(ROOT / folder, package / folder, ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("__init__.py", "__main__.py"):
+    for name in ("__init__.py", "__main__.py", "cl.py", "cuda.py"):
         shutil.copy(ROOT / name, package)
     texts = [
         text for language, text in FENCE.findall(ADDING_A_TASK.read_text(encoding="utf-8")) if language == "python"
@@ -540,18 +540,21 @@ REFERENCE = "\n".join(path.read_text(encoding="utf-8") for path in sorted((DOCS 
 
 def test_the_reference_has_every_public_name() -> None:
     """LiteRT's own names are described there, the others by their docstrings."""
-    assert set(re.findall(r"^\.\. (?:auto|py:)\w+:: (\w+)(?:\(.*\))?$", REFERENCE, re.MULTILINE)) == set(fb.__all__)
+    found = re.findall(r"^\.\. (?:auto|py:)\w+:: (?:framebind\.)?([\w.]+)(?:\(.*\))?$", REFERENCE, re.MULTILINE)
+    assert {name for name in found if not name.startswith("interop.")} == set(public_names())
 
 
-@pytest.mark.parametrize("name", fb.__all__)
+@pytest.mark.parametrize("name", public_names())
 def test_every_public_name_is_documented(name: str) -> None:
     """And every method that the reference shows."""
-    public = getattr(fb, name)
+    public = public_names()[name]
     what = public if inspect.isroutine(public) or inspect.isclass(public) else type(public)
     assert what.__doc__
     if not inspect.isclass(what):
         return
-    entry = re.search(rf"^\.\. autoclass:: {name}(?:\(\))?\n((?:   .*\n)*)", REFERENCE, re.MULTILINE)
+    entry = re.search(
+        rf"^\.\. autoclass:: (?:framebind\.)?{re.escape(name)}(?:\(\))?\n((?:   .*\n)*)", REFERENCE, re.MULTILINE
+    )
     left_out = set(re.findall(r"\w+", entry[1].partition("exclude-members:")[2])) if entry else set[str]()
     for member, value in vars(what).items():
         function = value.fget if isinstance(value, property) else getattr(value, "__func__", value)
@@ -584,7 +587,5 @@ def test_troubleshooting_has_messages_that_are_in_the_source() -> None:
 
 def test_troubleshooting_has_every_error() -> None:
     page = (DOCS / "troubleshooting.md").read_text(encoding="utf-8")
-    errors = [
-        name for name in fb.__all__ if inspect.isclass(getattr(fb, name)) and issubclass(getattr(fb, name), Exception)
-    ]
+    errors = [name for name, value in public_names().items() if inspect.isclass(value) and issubclass(value, Exception)]
     assert not [name for name in errors if f"`{name}`" not in page and name != "FramebindError"]

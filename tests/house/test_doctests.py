@@ -12,7 +12,6 @@ import doctest
 import inspect
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import cv2
 import numpy as np
@@ -20,6 +19,7 @@ import pytest
 
 import framebind as fb
 from support.environment import absent, is_wanted
+from support.public_names import public_names
 from support.tiny_models import chain
 from support.video.clips import write_clip
 
@@ -39,7 +39,7 @@ FRAMES = {
 
 def examples(name: str) -> list[doctest.DocTest]:
     """The examples of a public name: those of the object, or of its class if it is an instance, and of its methods."""
-    value: Any = getattr(fb, name)
+    value = public_names()[name]
     documented = value if inspect.isclass(value) or inspect.isroutine(value) else type(value)
     found = doctest.DocTestFinder().find(documented, name, globs={"fb": fb, "np": np})
     return [test for test in found if test.examples]
@@ -48,11 +48,11 @@ def examples(name: str) -> list[doctest.DocTest]:
 @contextlib.contextmanager
 def nothing_current() -> Iterator[None]:
     """Within the block no context is current on this thread, as at the start of a program."""
-    before = [kind.current() for kind in (fb.GlContext, fb.ClContext) if kind.is_current()]
+    before = [kind.current() for kind in (fb.GlContext, fb.cl.ClContext) if kind.is_current()]
     for context in before:
         context.release()
     try:
-        for make in (fb.GlContext.headless, fb.ClContext):
+        for make in (fb.GlContext.headless, fb.cl.ClContext):
             try:
                 make().close()
             except fb.DeviceError as error:
@@ -66,7 +66,9 @@ def nothing_current() -> Iterator[None]:
 OLD = {"MarkedVideo", "Sink", "open_sink"}
 """Old names, which have no examples any more."""
 OWN = sorted(
-    name for name in fb.__all__ if name not in OLD and not getattr(fb, name).__module__.startswith("ai_edge_litert")
+    name
+    for name, value in public_names().items()
+    if name not in OLD and not value.__module__.startswith("ai_edge_litert")
 )
 
 

@@ -8,10 +8,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import cv2
 import numpy as np
 import pytest
 
 import framebind as fb
+from support.public_names import public_names
 from support.recording_driver import RecordingDriver
 from support.tiny_models import chain
 
@@ -54,7 +56,7 @@ WITHOUT_DEVICE: dict[str, tuple[Callable[[], object], str]] = {
         lambda: fb.Planes([np.zeros((4, 6), np.uint8)] * 3, 1, 1, fb.YuvPicture([None, None]).colours),
         "6x4 of 1x1 pixels per chroma, bt709",
     ),
-    "SharingReport": (lambda: fb.SharingReport("a", "b", None, {"way": "long" * 99}, 0), "a and b share by None"),
+    "cl.SharingReport": (lambda: fb.cl.SharingReport("a", "b", None, {"way": "long" * 99}, 0), "a and b share by None"),
     "WorkTime": (lambda: fb.WorkTime(1.5, 0.5, 1.0), "busy=1.5"),
     "StageTime": (lambda: fb.StageTime("upload", (0, 1), None), "upload"),
     "Statistics": (lambda: _served().statistics(), "2 of 2 operators"),
@@ -99,17 +101,20 @@ def with_gl(tmp_path: Path) -> dict[str, tuple[object, str]]:
 
 
 WITH_CL: dict[str, tuple[Callable[[], object], str]] = {
-    "ClBuffer": (lambda: fb.ClBuffer.from_array(np.zeros(4, np.float32)), "16 bytes"),
-    "ClContext": (fb.ClContext.current, "ClContext"),
-    "ClImage": (lambda: fb.ClImage.from_array(np.zeros((48, 64, 4), np.uint8)), "64x48 rgba8"),
+    "cl.ClBuffer": (lambda: fb.cl.ClBuffer.from_array(np.zeros(4, np.float32)), "16 bytes"),
+    "cl.ClContext": (fb.cl.ClContext.current, "ClContext"),
+    "cl.ClImage": (lambda: fb.cl.ClImage.from_array(np.zeros((48, 64, 4), np.uint8)), "64x48 rgba8"),
 }
 WITH_CUDA: dict[str, tuple[Callable[[], object], str]] = {
-    "CudaArray": (lambda: fb.CudaArray.from_array(np.zeros((2, 4), np.float32)), "of (2, 4) float32"),
-    "CudaContext": (fb.CudaContext, "Recorder"),
-    "CudaImage": (lambda: fb.CudaImage.from_array(np.zeros((48, 64, 4), np.uint8)), "64x48 rgba8"),
+    "cuda.CudaArray": (lambda: fb.cuda.CudaArray.from_array(np.zeros((2, 4), np.float32)), "of (2, 4) float32"),
+    "cuda.CudaContext": (fb.cuda.CudaContext, "Recorder"),
+    "cuda.CudaImage": (lambda: fb.cuda.CudaImage.from_array(np.zeros((48, 64, 4), np.uint8)), "64x48 rgba8"),
 }
 ON_A_DISPLAY = {"Window"}
 LITERTS_OWN = {"Delegate"}
+
+
+WATCHING = {"video.Watch": "style", "video.WatchResult": "frame=0"}
 
 
 def check(name: str, value: object, part: str) -> None:
@@ -124,10 +129,10 @@ def is_error_or_enum(value: Any) -> bool:
 
 
 def test_every_public_object_is_tested_here(context: fb.GlContext, tmp_path: Path) -> None:
-    named = {name for name in fb.__all__ if not inspect.isroutine(getattr(fb, name))}
-    named -= {name for name in named if is_error_or_enum(getattr(fb, name))}
+    public = public_names()
+    named = {name for name, value in public.items() if not (inspect.isroutine(value) or is_error_or_enum(value))}
     objects = with_gl(tmp_path)
-    assert named - LITERTS_OWN == {*WITHOUT_DEVICE, *objects, *WITH_CL, *WITH_CUDA, *ON_A_DISPLAY}
+    assert named - LITERTS_OWN == {*WITHOUT_DEVICE, *objects, *WITH_CL, *WITH_CUDA, *ON_A_DISPLAY, *WATCHING}
     for name, (value, part) in objects.items():
         check(name, value, part)
 
@@ -138,15 +143,22 @@ def test_what_needs_no_device_says_what_it_is(name: str) -> None:
     check(name, make(), part)
 
 
-def test_objects_of_opencl_say_what_they_are(cl_context: fb.ClContext) -> None:
+def test_objects_of_opencl_say_what_they_are(cl_context: fb.cl.ClContext) -> None:
     for name, (make, part) in WITH_CL.items():
         check(name, make(), part)
 
 
 def test_objects_of_cuda_say_what_they_are(recorder: RecordingDriver) -> None:
-    with fb.CudaContext():
+    with fb.cuda.CudaContext():
         for name, (make, part) in WITH_CUDA.items():
             check(name, make(), part)
+
+
+def test_a_watch_and_its_results_say_what_they_are(context: fb.GlContext, tmp_path: Path) -> None:
+    cv2.imwrite(str(tmp_path / "picture.png"), np.zeros((48, 64, 3), np.uint8))
+    with fb.video.Watch([tmp_path / "picture.png"], "style", backend="opengl") as watch:
+        check("video.Watch", watch, WATCHING["video.Watch"])
+        check("video.WatchResult", next(watch), WATCHING["video.WatchResult"])
 
 
 def test_a_window_says_what_it_is(display: object) -> None:
@@ -158,8 +170,7 @@ def test_a_window_says_what_it_is(display: object) -> None:
 
 def test_what_is_closed_is_a_context_manager(context: fb.GlContext, tmp_path: Path) -> None:
     """A public class with ``close``, ``stop`` or ``release`` has ``__exit__``, which calls it."""
-    for name in fb.__all__:
-        value = getattr(fb, name)
+    for name, value in public_names().items():
         if inspect.isclass(value) and any(hasattr(value, closing) for closing in ("close", "stop", "release")):
             assert hasattr(value, "__enter__") and hasattr(value, "__exit__"), name
     with fb.GlTexture(64, 48) as texture, fb.VideoWriter(tmp_path / "a.png", (64, 48)) as sink:

@@ -94,7 +94,7 @@ def test_endurance_counts_each_wrong_frame(gpu: Device, tmp_path: Path) -> None:
 
 def test_endurance_reads_the_parts_of_a_cuda_array_at_once(recorder: RecordingDriver) -> None:
     endurance = script("endurance")
-    with fb.CudaContext():
+    with fb.cuda.CudaContext():
         log = endurance.Log(endurance.BY_NAME["cuda"], 6)
         log.parts[2].write(np.arange(6, dtype=np.float32))
         found = log.read()

@@ -34,7 +34,7 @@ EXP = build(G([T("x", TENSOR), T("y", TENSOR)], [Op("EXP", [0], [1])], [0], [1])
 
 
 @pytest.fixture
-def device(cl_context: fb.ClContext) -> ClDevice:
+def device(cl_context: fb.cl.ClContext) -> ClDevice:
     return ClDevice(cl_context)
 
 
@@ -48,11 +48,11 @@ def on_cl(backend: str = "opencl") -> tuple[fb.Interpreter, fb.GpuDelegate]:
     return interpreter, delegate
 
 
-def buffer_of(context: fb.ClContext, array: np.ndarray, flags: int = READ_WRITE) -> cl.Buffer:
+def buffer_of(context: fb.cl.ClContext, array: np.ndarray, flags: int = READ_WRITE) -> cl.Buffer:
     return cl.Buffer(context.context, flags | cl.mem_flags.COPY_HOST_PTR, hostbuf=np.ascontiguousarray(array))
 
 
-def values(context: fb.ClContext, memory: Any) -> np.ndarray:
+def values(context: fb.cl.ClContext, memory: Any) -> np.ndarray:
     out = np.empty(TENSOR, np.float32)
     cl.enqueue_copy(context.queue, out, memory, is_blocking=True)
     return out
@@ -65,26 +65,26 @@ def close(actual: np.ndarray, expected: np.ndarray) -> None:
 # Choosing a device ----------------------------------------------------------------------------------------------------
 
 
-def test_a_device_is_found_by_name_type_number_and_itself(cl_context: fb.ClContext) -> None:
+def test_a_device_is_found_by_name_type_number_and_itself(cl_context: fb.cl.ClContext) -> None:
     chosen = cl_context.device
     platform = "portable computing" if "Portable" in chosen.platform.name else chosen.platform.name
     for wanted in (chosen, chosen.name.upper(), platform, all_devices().index(chosen)):
-        with fb.ClContext(wanted) as context:
+        with fb.cl.ClContext(wanted) as context:
             assert context.device == chosen
-    with fb.ClContext("cpu") as context:
+    with fb.cl.ClContext("cpu") as context:
         assert context.software and context.device.type & cl.device_type.CPU
 
 
-def test_an_unknown_device_is_refused_with_the_known_ones(cl_context: fb.ClContext) -> None:
+def test_an_unknown_device_is_refused_with_the_known_ones(cl_context: fb.cl.ClContext) -> None:
     with pytest.raises(fb.DeviceError, match="no OpenCL device 'abacus': there are 0 '"):
-        fb.ClContext("abacus")
+        fb.cl.ClContext("abacus")
     for number in (len(all_devices()), -1):
         with pytest.raises(fb.DeviceError, match=f"no OpenCL device {number}"):
-            fb.ClContext(number)
+            fb.cl.ClContext(number)
 
 
 def test_a_device_that_cannot_build_one_line_does_not_count(
-    cl_context: fb.ClContext, monkeypatch: pytest.MonkeyPatch
+    cl_context: fb.cl.ClContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def on_a_broken_driver(program: cl.Program, context: cl.Context, text: str) -> None:
         real(program, context, text + " nonsense" if context.devices[0] == broken else text)
@@ -94,17 +94,17 @@ def test_a_device_that_cannot_build_one_line_does_not_count(
     why_unusable.cache_clear()
     try:
         with pytest.raises(fb.DeviceError, match=r"no OpenCL device works; install .* cannot build a kernel"):
-            fb.ClContext(broken)
+            fb.cl.ClContext(broken)
         if len(all_devices()) > 1:
-            with fb.ClContext() as context:
+            with fb.cl.ClContext() as context:
                 assert context.device != broken
     finally:
         why_unusable.cache_clear()
 
 
-def test_a_queue_and_a_context_of_the_users_own_are_taken(cl_context: fb.ClContext) -> None:
+def test_a_queue_and_a_context_of_the_users_own_are_taken(cl_context: fb.cl.ClContext) -> None:
     queue = cl.CommandQueue(cl_context.context)
-    with fb.ClContext(queue=queue) as context:
+    with fb.cl.ClContext(queue=queue) as context:
         assert context.queue == queue and context.context == cl_context.context
         interpreter, delegate = on_cl()
         source, target = (buffer_of(context, array) for array in (X, np.zeros_like(X)))
@@ -114,29 +114,29 @@ def test_a_queue_and_a_context_of_the_users_own_are_taken(cl_context: fb.ClConte
         close(values(context, target), np.exp(X))
         delegate.close()
     queue.finish()  # it is the user's and still works
-    with fb.ClContext(context=cl_context.context) as context:
+    with fb.cl.ClContext(context=cl_context.context) as context:
         assert context.context == cl_context.context and context.queue != queue
     with pytest.raises(fb.DeviceError, match="give ClContext the queue alone"):
-        fb.ClContext("cpu", queue=queue)
+        fb.cl.ClContext("cpu", queue=queue)
     disorderly = cl.CommandQueue(
         cl_context.context, properties=cl.command_queue_properties.OUT_OF_ORDER_EXEC_MODE_ENABLE
     )
     with pytest.raises(fb.DeviceError, match="runs out of order"):
-        fb.ClContext(queue=disorderly)
+        fb.cl.ClContext(queue=disorderly)
 
 
-def test_the_last_context_made_is_current_until_it_is_closed(cl_context: fb.ClContext) -> None:
-    assert fb.ClContext.current() is cl_context
-    with fb.ClContext(cl_context.device) as inner:
-        assert fb.ClContext.current() is inner
+def test_the_last_context_made_is_current_until_it_is_closed(cl_context: fb.cl.ClContext) -> None:
+    assert fb.cl.ClContext.current() is cl_context
+    with fb.cl.ClContext(cl_context.device) as inner:
+        assert fb.cl.ClContext.current() is inner
         cl_context.make_current()
-        assert fb.ClContext.current() is cl_context
+        assert fb.cl.ClContext.current() is cl_context
         inner.make_current()
-    assert fb.ClContext.current() is cl_context
+    assert fb.cl.ClContext.current() is cl_context
     cl_context.release()
-    assert not fb.ClContext.is_current()
+    assert not fb.cl.ClContext.is_current()
     with pytest.raises(fb.DeviceError, match="no ClContext is current"):
-        fb.ClContext.current()
+        fb.cl.ClContext.current()
     with pytest.raises(fb.DeviceError, match="is closed"):
         inner.make_current()
 
@@ -144,19 +144,19 @@ def test_the_last_context_made_is_current_until_it_is_closed(cl_context: fb.ClCo
 # The user's own objects -----------------------------------------------------------------------------------------------
 
 
-def kinds(context: fb.ClContext, array: np.ndarray) -> dict[str, Any]:
+def kinds(context: fb.cl.ClContext, array: np.ndarray) -> dict[str, Any]:
     """The same content as every object that can be bound."""
     raw = buffer_of(context, array)
     return {
         "buffer": buffer_of(context, array),
         "array": cl.array.to_device(context.queue, array),
-        "cl_mem": fb.ClBuffer.from_int_ptr(raw.int_ptr, array.nbytes),
+        "cl_mem": fb.cl.ClBuffer.from_int_ptr(raw.int_ptr, array.nbytes),
         "sub-buffer": buffer_of(context, np.concatenate([np.zeros(1024, np.float32), array.ravel()]))[4096:],
         "image": image_of(context, np.dstack([array[0], np.ones((4, 5, 1), np.float32)])),
     }
 
 
-def image_of(context: fb.ClContext, picture: np.ndarray) -> cl.Image:
+def image_of(context: fb.cl.ClContext, picture: np.ndarray) -> cl.Image:
     """A float image with the content of ``picture`` (height, width, 4)."""
     form = cl.ImageFormat(cl.channel_order.RGBA, cl.channel_type.FLOAT)
     size = (picture.shape[1], picture.shape[0])
@@ -165,18 +165,18 @@ def image_of(context: fb.ClContext, picture: np.ndarray) -> cl.Image:
     return image
 
 
-def content_of(context: fb.ClContext, native: Any) -> np.ndarray:
+def content_of(context: fb.cl.ClContext, native: Any) -> np.ndarray:
     if isinstance(native, cl.Image):
         out = np.empty((4, 5, 4), np.float32)
         cl.enqueue_copy(context.queue, out, native, origin=(0, 0), region=(5, 4), is_blocking=True)
         return out[None, :, :, :3]
     if isinstance(native, cl.array.Array):
         return native.get()
-    return values(context, native.memory if isinstance(native, fb.ClBuffer) else native)
+    return values(context, native.memory if isinstance(native, fb.cl.ClBuffer) else native)
 
 
 @pytest.mark.parametrize("kind", ["buffer", "array", "cl_mem", "sub-buffer", "image"])
-def test_every_kind_of_object_is_read_and_written(cl_context: fb.ClContext, kind: str) -> None:
+def test_every_kind_of_object_is_read_and_written(cl_context: fb.cl.ClContext, kind: str) -> None:
     interpreter, delegate = on_cl()
     source, target = (kinds(cl_context, array)[kind] for array in (X, np.zeros_like(X)))
     delegate.bind_buffer_to_tensor(source, 0)
@@ -192,7 +192,7 @@ def test_every_kind_of_object_is_read_and_written(cl_context: fb.ClContext, kind
 
 
 @pytest.mark.parametrize("kind", ["buffer", "array", "cl_mem", "image"])
-def test_one_object_cannot_be_input_and_output(cl_context: fb.ClContext, kind: str) -> None:
+def test_one_object_cannot_be_input_and_output(cl_context: fb.cl.ClContext, kind: str) -> None:
     interpreter, delegate = on_cl()
     native, other = (kinds(cl_context, array)[kind] for array in (X, np.zeros_like(X)))
     delegate.bind_buffer_to_tensor(native, 0)
@@ -206,7 +206,7 @@ def test_one_object_cannot_be_input_and_output(cl_context: fb.ClContext, kind: s
     delegate.close()
 
 
-def test_two_parts_of_one_buffer_are_two_objects(cl_context: fb.ClContext) -> None:
+def test_two_parts_of_one_buffer_are_two_objects(cl_context: fb.cl.ClContext) -> None:
     interpreter, delegate = on_cl()
     whole = buffer_of(cl_context, np.concatenate([X.ravel(), np.zeros(1024, np.float32)]))
     source, target = whole[: X.nbytes], whole[2048 : 2048 + X.nbytes]
@@ -224,7 +224,7 @@ def test_images_are_known_by_their_format(device: ClDevice, format: str) -> None
     if image_format not in cl.get_supported_image_formats(context, READ_WRITE, cl.mem_object_type.IMAGE2D):
         pytest.skip(f"{device.traits.name} has no images of two channels")
     image = cl.create_image(context, READ_WRITE, image_format, (7, 3))
-    for resource in (device.borrow(image), device.borrow(fb.ClImage.from_int_ptr(image.int_ptr))):
+    for resource in (device.borrow(image), device.borrow(fb.cl.ClImage.from_int_ptr(image.int_ptr))):
         assert (resource.format, resource.size, resource.nbytes) == (format, (7, 3), 0)
         picture = texels(format, 3, 7)
         assert picture.dtype == dtype
@@ -241,24 +241,24 @@ cv2.ocl.setUseOpenCL(True)
 doubled = cv2.multiply(cv2.UMat(np.ones((4, 5, 3), np.float32)), 2.0)
 print(cv2.ocl.useOpenCL() and doubled.isContinuous() and doubled.offset == 0)
 if cv2.ocl.useOpenCL():
-    fb.ClContext(queue=cl.CommandQueue.from_int_ptr(cv2.UMat.queue()))
+    fb.cl.ClContext(queue=cl.CommandQueue.from_int_ptr(cv2.UMat.queue()))
     delegate = fb.GpuDelegate(fb.GpuDelegateOptions(backend='opencl'))
     interpreter = fb.Interpreter(model_content={model!r})
     interpreter.modify_graph_with_delegate(delegate)
-    delegate.bind_buffer_to_tensor(fb.ClBuffer.from_int_ptr(doubled.handle(cv2.ACCESS_READ)), 0)
+    delegate.bind_buffer_to_tensor(fb.cl.ClBuffer.from_int_ptr(doubled.handle(cv2.ACCESS_READ)), 0)
     interpreter.invoke()
     assert np.allclose(interpreter.get_tensor(1), np.exp(2.0))
 """
 
 
-def test_an_opencv_umat_is_bound_by_its_cl_mem(cl_context: fb.ClContext) -> None:
+def test_an_opencv_umat_is_bound_by_its_cl_mem(cl_context: fb.cl.ClContext) -> None:
     ran = in_a_process(UMAT.format(model=EXP), OPENCV_OPENCL_DEVICE=f":{'CPU' if cl_context.software else 'GPU'}:")
     if ran.stdout.split() == ["False"]:
         pytest.skip("OpenCV finds no OpenCL device that it takes")
     assert (ran.returncode, ran.stdout.split()) == (0, ["True"]), ran.stderr[-2000:]
 
 
-def test_arrays_of_halves_and_of_any_strides_are_bound_in_place(cl_context: fb.ClContext) -> None:
+def test_arrays_of_halves_and_of_any_strides_are_bound_in_place(cl_context: fb.cl.ClContext) -> None:
     interpreter, delegate = on_cl()
     delegate.set_allow_buffer_handle_output(True)
     fortran, halves, wide = np.asfortranarray(X), X.astype(np.float16), np.zeros((1, 4, 8, 4), np.float32)
@@ -275,7 +275,7 @@ def test_arrays_of_halves_and_of_any_strides_are_bound_in_place(cl_context: fb.C
     delegate.close()
 
 
-def test_what_cannot_be_bound_is_refused_and_the_interpreter_stays_usable(cl_context: fb.ClContext) -> None:
+def test_what_cannot_be_bound_is_refused_and_the_interpreter_stays_usable(cl_context: fb.cl.ClContext) -> None:
     context, queue = cl_context.context, cl_context.queue
     interpreter, delegate = on_cl()
     wide = cl.create_image(context, READ_WRITE, cl.ImageFormat(cl.channel_order.RGBA, cl.channel_type.FLOAT), (6, 4))
@@ -283,7 +283,7 @@ def test_what_cannot_be_bound_is_refused_and_the_interpreter_stays_usable(cl_con
         context, READ_WRITE, cl.ImageFormat(cl.channel_order.RGBA, cl.channel_type.UNSIGNED_INT8), (5, 4)
     )
     good = buffer_of(cl_context, X)
-    released = fb.ClBuffer.from_int_ptr(good.int_ptr)
+    released = fb.cl.ClBuffer.from_int_ptr(good.int_ptr)
     released.release()
     transposed = cl.array.to_device(queue, X.transpose(0, 2, 1, 3).copy())
     shifted = cl.array.to_device(queue, np.zeros(61, np.float32))[1:]
@@ -311,18 +311,18 @@ def test_what_cannot_be_bound_is_refused_and_the_interpreter_stays_usable(cl_con
         interpreter.ensure_tensor_data_is_readable(1)
         close(interpreter.get_tensor(1), np.exp(X))
     with pytest.raises(fb.BindingError, match="of 0 is no memory object"):
-        fb.ClBuffer.from_int_ptr(0)
+        fb.cl.ClBuffer.from_int_ptr(0)
     with pytest.raises(fb.BindingError, match="has 240 bytes, not 4"):
-        fb.ClBuffer.from_int_ptr(good.int_ptr, 4)
+        fb.cl.ClBuffer.from_int_ptr(good.int_ptr, 4)
     with pytest.raises(fb.BindingError, match="of type IMAGE2D, and BUFFER is needed"):
-        fb.ClBuffer.from_int_ptr(wide.int_ptr)
+        fb.cl.ClBuffer.from_int_ptr(wide.int_ptr)
     delegate.close()
 
 
-def test_objects_of_another_context_are_refused_with_the_remedy(cl_context: fb.ClContext) -> None:
+def test_objects_of_another_context_are_refused_with_the_remedy(cl_context: fb.cl.ClContext) -> None:
     interpreter, delegate = on_cl()
     foreign = cl.Context([cl_context.device])
-    with pytest.raises(fb.BindingError, match=r"another OpenCL context .*with fb.ClContext\(queue="):
+    with pytest.raises(fb.BindingError, match=r"another OpenCL context .*with fb.cl.ClContext\(queue="):
         delegate.bind_buffer_to_tensor(cl.Buffer(foreign, READ_WRITE, X.nbytes), 0)
     interpreter.set_tensor(0, X)
     interpreter.invoke()
@@ -331,10 +331,10 @@ def test_objects_of_another_context_are_refused_with_the_remedy(cl_context: fb.C
     delegate.close()
 
 
-def test_a_bound_object_stays_alive_when_its_owner_lets_go(cl_context: fb.ClContext) -> None:
+def test_a_bound_object_stays_alive_when_its_owner_lets_go(cl_context: fb.cl.ClContext) -> None:
     interpreter, delegate = on_cl()
     source, target, raw = buffer_of(cl_context, X), buffer_of(cl_context, X), buffer_of(cl_context, 2 * X)
-    wrapped = fb.ClBuffer.from_int_ptr(raw.int_ptr)
+    wrapped = fb.cl.ClBuffer.from_int_ptr(raw.int_ptr)
     delegate.bind_buffer_to_tensor(source, 0)
     delegate.bind_buffer_to_tensor(target, 1)
     source.release()
@@ -349,7 +349,7 @@ def test_a_bound_object_stays_alive_when_its_owner_lets_go(cl_context: fb.ClCont
     delegate.close()
 
 
-def test_what_was_bound_is_not_freed_and_not_held_any_longer(cl_context: fb.ClContext) -> None:
+def test_what_was_bound_is_not_freed_and_not_held_any_longer(cl_context: fb.cl.ClContext) -> None:
     interpreter, delegate = on_cl()
     source, target = buffer_of(cl_context, X), buffer_of(cl_context, X)
     before = source.reference_count
@@ -385,7 +385,7 @@ def test_what_follows_each_other_without_slots_is_one_command_buffer(device: ClD
             assert np.array_equal(content(device, target), random(SHAPE, seed))
 
 
-def test_pocl_has_command_buffers(cl_context: fb.ClContext) -> None:
+def test_pocl_has_command_buffers(cl_context: fb.cl.ClContext) -> None:
     has = "cl_khr_command_buffer" in cl_context.device.extensions.split()
     assert (CommandBuffers.on(cl_context.queue) is not None) == has
     assert has or "Portable" not in cl_context.device.platform.name
@@ -459,8 +459,8 @@ def test_lists_kernels_and_buffers_are_freed(device: ClDevice) -> None:
     assert (device.context.context.reference_count, device.context.queue.reference_count) == held
 
 
-def test_a_closed_context_says_so(cl_context: fb.ClContext) -> None:
-    with fb.ClContext(cl_context.device) as context:
+def test_a_closed_context_says_so(cl_context: fb.cl.ClContext) -> None:
+    with fb.cl.ClContext(cl_context.device) as context:
         device = ClDevice(context)
         steps, _ = chain(device, SHAPE)
         list_ = device.record(steps)
@@ -473,12 +473,12 @@ def test_a_closed_context_says_so(cl_context: fb.ClContext) -> None:
 
 def test_kernels_of_another_device_are_refused(device: ClDevice) -> None:
     steps, _ = chain(device, SHAPE)
-    with fb.ClContext(device.context.device) as context:
+    with fb.cl.ClContext(device.context.device) as context:
         with pytest.raises(fb.BindingError, match="compiled for another device"):
             ClDevice(context).record(steps)
 
 
-def test_kernels_are_compiled_once_per_context(cl_context: fb.ClContext) -> None:
+def test_kernels_are_compiled_once_per_context(cl_context: fb.cl.ClContext) -> None:
     gc.collect()  # delegates that other tests left hold the context's device
     first, second = open_device("opencl"), open_device("opencl")
     assert first is second and isinstance(first, ClDevice) and first.context is cl_context
@@ -506,7 +506,7 @@ def test_build_failures_leave_no_file_and_no_warning(
 # Events ---------------------------------------------------------------------------------------------------------------
 
 
-def test_invoke_waits_for_events_on_the_gpu_and_returns_one(cl_context: fb.ClContext) -> None:
+def test_invoke_waits_for_events_on_the_gpu_and_returns_one(cl_context: fb.cl.ClContext) -> None:
     interpreter, delegate = on_cl()
     source, target = buffer_of(cl_context, X), buffer_of(cl_context, np.zeros_like(X))
     delegate.bind_buffer_to_tensor(source, 0)
@@ -529,7 +529,7 @@ def test_invoke_waits_for_events_on_the_gpu_and_returns_one(cl_context: fb.ClCon
     delegate.close()
 
 
-def test_wrong_events_are_refused(cl_context: fb.ClContext) -> None:
+def test_wrong_events_are_refused(cl_context: fb.cl.ClContext) -> None:
     interpreter, delegate = on_cl()
     interpreter.set_tensor(0, X)
     with pytest.raises(fb.BindingError, match="pyopencl events, and was given a str"):
@@ -562,7 +562,7 @@ def runs_on(delegate: fb.GpuDelegate) -> type:
     return type(delegate.engine.device)
 
 
-def test_auto_takes_the_api_whose_context_is_current(cl_context: fb.ClContext, context: fb.GlContext) -> None:
+def test_auto_takes_the_api_whose_context_is_current(cl_context: fb.cl.ClContext, context: fb.GlContext) -> None:
     _, on_opencl = on_cl("auto")
     assert runs_on(on_opencl) is ClDevice
     cl_context.release()
@@ -572,7 +572,7 @@ def test_auto_takes_the_api_whose_context_is_current(cl_context: fb.ClContext, c
     on_opengl.close()
 
 
-def test_auto_follows_the_first_object_that_is_bound(cl_context: fb.ClContext, context: fb.GlContext) -> None:
+def test_auto_follows_the_first_object_that_is_bound(cl_context: fb.cl.ClContext, context: fb.GlContext) -> None:
     interpreter, delegate = on_cl("auto")
     delegate.bind_buffer_to_tensor(fb.GlBuffer(X.nbytes, X), 0)
     assert runs_on(delegate) is GlDevice
@@ -597,7 +597,7 @@ def test_auto_follows_the_first_object_that_is_bound(cl_context: fb.ClContext, c
 
 @pytest.mark.parametrize("backend", ["opencl", "opengl"])
 def test_a_backend_that_was_asked_for_is_never_left(
-    cl_context: fb.ClContext, context: fb.GlContext, backend: str
+    cl_context: fb.cl.ClContext, context: fb.GlContext, backend: str
 ) -> None:
     _, delegate = on_cl(backend)
     if backend == "opengl":
@@ -628,7 +628,7 @@ def log_lines(ran: subprocess.CompletedProcess[str]) -> list[str]:
 
 @pytest.mark.parametrize("missing,taken", [(NO_OPENCL, "opengl"), (NO_OPENGL, "opencl")], ids=["no CL", "no GL"])
 def test_auto_falls_back_with_one_line_saying_why(
-    cl_context: fb.ClContext, context: fb.GlContext, missing: dict[str, str], taken: str
+    cl_context: fb.cl.ClContext, context: fb.GlContext, missing: dict[str, str], taken: str
 ) -> None:
     ran = in_a_process("print(open_device('auto').traits.api)", **missing)
     assert ran.stdout.split() == [taken], ran.stderr
@@ -651,9 +651,9 @@ FREED = """
 model = {model!r}
 x = np.ones({shape}, np.float32)
 for order in [*itertools.permutations(range(6))][::{stride}]:
-    context = fb.ClContext({name!r})
+    context = fb.cl.ClContext({name!r})
     own = cl.CommandQueue(context.context)
-    context = fb.ClContext(queue=own)
+    context = fb.cl.ClContext(queue=own)
     delegate = fb.GpuDelegate(fb.GpuDelegateOptions(backend='opencl'))
     interpreter = fb.Interpreter(model_content=model)
     interpreter.modify_graph_with_delegate(delegate)
@@ -671,11 +671,11 @@ for order in [*itertools.permutations(range(6))][::{stride}]:
             [memory.release() for memory in things[i]]
         things[i] = None
 print('alive')
-kept = fb.ClContext({name!r})
+kept = fb.cl.ClContext({name!r})
 last = cl.Buffer(kept.context, 1, 64), kept.queue, open_device('opencl').buffer(64, 'last')
 """
 
 
-def test_objects_freed_in_any_order_do_not_crash(cl_context: fb.ClContext) -> None:
+def test_objects_freed_in_any_order_do_not_crash(cl_context: fb.cl.ClContext) -> None:
     ran = in_a_process(FREED.format(model=EXP, shape=TENSOR, stride=31, name=cl_context.device.name))
     assert (ran.returncode, ran.stdout.split()) == (0, ["alive"]), ran.stderr[-2000:]

@@ -76,13 +76,13 @@ def test_no_other_api_is_opened_to_learn_that_cuda_is_best(nothing_current: None
     assert "devices" not in vars(found) and found._found.keys() == {"cuda"}
 
 
-def test_it_finds_what_runs_here_and_leaves_nothing_current(nothing_current: None, cl_context: fb.ClContext) -> None:
+def test_it_finds_what_runs_here_and_leaves_nothing_current(nothing_current: None, cl_context: fb.cl.ClContext) -> None:
     with fb.GlContext.headless() as gl:
         renderer, software = gl.renderer, gl.software
     assert not fb.GlContext.is_current()
     found = fb.CompatibilityList()
     assert not fb.GlContext.is_current()
-    assert fb.ClContext.current() is cl_context
+    assert fb.cl.ClContext.current() is cl_context
     works = [device for device in found.devices if not device.unusable]
     assert ("OpenGL", renderer, software) in [(device.api, device.name, device.software) for device in works]
     assert ("OpenCL", cl_context.name, cl_context.software) in [(d.api, d.name, d.software) for d in works]

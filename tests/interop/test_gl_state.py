@@ -105,7 +105,7 @@ def test_a_model_on_opencl_leaves_the_state_of_the_host_of_its_objects_alone(
 ) -> None:
     if not is_wanted("cl:pocl"):
         pytest.skip("FRAMEBIND_DEVICES leaves out cl:pocl")
-    with fb.ClContext("pocl", copies_allowed=True):
+    with fb.cl.ClContext("pocl", copies_allowed=True):
         _life(host, "opencl", strategy)
 
 
@@ -116,7 +116,7 @@ def _life(host: fb.GlContext, backend: Literal["opengl", "opencl"], strategy: ty
     written, mine = foreign_texture(host, "rgba32f"), fb.GlTexture(8, 8, "rgba32f")
     objects, unchanged = odd_state(host)
 
-    channel = share(host, fb.ClContext.current(), (strategy,)) if strategy is not None else None
+    channel = share(host, fb.cl.ClContext.current(), (strategy,)) if strategy is not None else None
     unchanged("sharing")
     interpreter = fb.Interpreter(model_content=tiny_models.chain("EXP", "LOGISTIC", shape=SHAPE))
     delegate = fb.GpuDelegate(fb.GpuDelegateOptions(backend=backend))
@@ -147,7 +147,7 @@ def _life(host: fb.GlContext, backend: Literal["opengl", "opencl"], strategy: ty
     delegate.fence().wait()
     delegate.profile()
     unchanged("a fence and a profile")
-    assert strategy is None or type(channel) is strategy is type(share(host, fb.ClContext.current()))
+    assert strategy is None or type(channel) is strategy is type(share(host, fb.cl.ClContext.current()))
     delegate.close()
     unchanged("closing")
     del objects
@@ -173,8 +173,8 @@ def test_objects_leave_the_hosts_state_alone(host: fb.GlContext) -> None:
     fb.GlBuffer.from_id(buffer.id)
     unchanged("checks and wrapping")
     if is_wanted("cl:pocl"):
-        with fb.ClContext("pocl") as cl:
-            fb.sharing_report(host, cl)
+        with fb.cl.ClContext("pocl") as cl:
+            fb.cl.sharing_report(host, cl)
     unchanged("asking how memory is shared")
     del objects
 

@@ -17,7 +17,7 @@ PIXELS = np.arange(60, dtype=np.uint8).reshape(5, 4, 3)
 OLD = r"is deprecated since framebind 0\.2\.0 and goes away in 0\.3\.0: use "
 
 
-def check_buffers(kind: type[fb.GlBuffer | fb.ClBuffer | fb.CudaArray]) -> None:
+def check_buffers(kind: type[fb.GlBuffer | fb.cl.ClBuffer | fb.cuda.CudaArray]) -> None:
     """Make, write and read a buffer, and provoke each of its errors."""
     buffer = kind.from_array(VALUES)
     assert (buffer.shape, buffer.dtype, buffer.nbytes) == ((2, 3, 4), np.int32, 96)
@@ -44,7 +44,7 @@ def check_buffers(kind: type[fb.GlBuffer | fb.ClBuffer | fb.CudaArray]) -> None:
         buffer.read()
 
 
-def check_pictures(kind: type[fb.GlTexture | fb.ClImage | fb.CudaImage]) -> None:
+def check_pictures(kind: type[fb.GlTexture | fb.cl.ClImage | fb.cuda.CudaImage]) -> None:
     """Make, write and read a picture, and provoke each of its errors."""
     picture = kind.from_array(PIXELS)
     assert (picture.size, picture.format) == ((4, 5), "rgba8")
@@ -84,27 +84,27 @@ def test_gl(context: fb.GlContext) -> None:
     check_pictures(fb.GlTexture)
 
 
-def test_cl(cl_context: fb.ClContext) -> None:
-    check_buffers(fb.ClBuffer)
-    check_pictures(fb.ClImage)
+def test_cl(cl_context: fb.cl.ClContext) -> None:
+    check_buffers(fb.cl.ClBuffer)
+    check_pictures(fb.cl.ClImage)
 
 
 def test_cuda(recorder: RecordingDriver) -> None:
-    with fb.CudaContext():
-        check_buffers(fb.CudaArray)
-        check_pictures(fb.CudaImage)
+    with fb.cuda.CudaContext():
+        check_buffers(fb.cuda.CudaArray)
+        check_pictures(fb.cuda.CudaImage)
 
 
-def test_memory_of_another_context_is_refused(cl_context: fb.ClContext) -> None:
-    buffer = fb.ClBuffer.from_array(VALUES)
-    with fb.ClContext(cl_context.device), pytest.raises(fb.DeviceError, match=r"to another context than .*, which"):
+def test_memory_of_another_context_is_refused(cl_context: fb.cl.ClContext) -> None:
+    buffer = fb.cl.ClBuffer.from_array(VALUES)
+    with fb.cl.ClContext(cl_context.device), pytest.raises(fb.DeviceError, match=r"to another context than .*, which"):
         buffer.read()
 
 
 def test_an_array_with_gaps_is_read_without_them(recorder: RecordingDriver) -> None:
-    with fb.CudaContext():
-        whole = fb.CudaArray.from_array(VALUES)
-        part = fb.CudaArray(whole.pointer, (2, 3, 2), np.int32, device=0, strides=(48, 16, 4), keep=whole)
+    with fb.cuda.CudaContext():
+        whole = fb.cuda.CudaArray.from_array(VALUES)
+        part = fb.cuda.CudaArray(whole.pointer, (2, 3, 2), np.int32, device=0, strides=(48, 16, 4), keep=whole)
         assert np.array_equal(part.read(), VALUES[..., :2])
         assert np.array_equal(part.read(np.empty(6, np.int32)), VALUES.ravel()[:6]), "bytes in the order of memory"
 
@@ -122,9 +122,9 @@ def test_old_signatures_of_gl(context: fb.GlContext) -> None:
     assert check_old(lambda: texture.read("pixels"), "read(out, reason=...)").shape == (5, 4, 4)  # pyright: ignore
 
 
-def test_old_signatures_of_cl(cl_context: fb.ClContext) -> None:
+def test_old_signatures_of_cl(cl_context: fb.cl.ClContext) -> None:
     queue, out = cl_context.queue, np.zeros((5, 4, 4), np.uint8)
-    buffer, image = fb.ClBuffer.from_array(np.zeros(80, np.uint8)), fb.ClImage.from_array(PIXELS)
+    buffer, image = fb.cl.ClBuffer.from_array(np.zeros(80, np.uint8)), fb.cl.ClImage.from_array(PIXELS)
     ones = np.ones(4, np.uint8)
     check_old(lambda: buffer.write(queue, ones, "ones", 4), "write(array, offset=..., reason=...)")  # pyright: ignore
     check_old(lambda: buffer.write(queue, array=ones, reason="ones"), "write(array, ")  # pyright: ignore
@@ -135,8 +135,8 @@ def test_old_signatures_of_cl(cl_context: fb.ClContext) -> None:
 
 
 def test_old_signatures_of_cuda(recorder: RecordingDriver) -> None:
-    with fb.CudaContext() as context:
-        make, new = fb.CudaArray.empty, "empty(shape, dtype) in the current context"
+    with fb.cuda.CudaContext() as context:
+        make, new = fb.cuda.CudaArray.empty, "empty(shape, dtype) in the current context"
         array = check_old(lambda: make(context, (5, 4, 4), np.uint8, "an array"), new)  # pyright: ignore
         assert (array.shape, array.label) == ((5, 4, 4), "an array")
         assert check_old(lambda: make(context=context, shape=(3,), dtype="f4"), new).nbytes == 12  # pyright: ignore
@@ -144,6 +144,6 @@ def test_old_signatures_of_cuda(recorder: RecordingDriver) -> None:
         check_old(lambda: array.write(context, out, "ones"), "write(array, offset=..., reason=...)")
         check_old(lambda: array.read(context, out, "ones", 0), "read(out, offset=..., reason=...)")
         new = "empty(width, height, format) in the current context"
-        image = check_old(lambda: fb.CudaImage.empty(context, 4, 5, "rgba8"), new)  # pyright: ignore
+        image = check_old(lambda: fb.cuda.CudaImage.empty(context, 4, 5, "rgba8"), new)  # pyright: ignore
         check_old(lambda: image.write(context, out, "pixels"), "write(array, reason=...)")
         check_old(lambda: image.read(context, out, "pixels"), "read(out, reason=...)")

@@ -19,19 +19,19 @@ def test_ptx_is_known_by_its_head() -> None:
     assert not any(ptx.is_ptx(other) for other in (b"", b"\x7fELF\2\1\1", b"BC\xc0\xde", bytes(2000) + head))
 
 
-def test_a_device_has_one_assembler_as_long_as_it_is_held(cl_context: fb.ClContext) -> None:
+def test_a_device_has_one_assembler_as_long_as_it_is_held(cl_context: fb.cl.ClContext) -> None:
     first = ptx.assembler(cl_context.device)
     assert ptx.assembler(cl_context.device) is first
 
 
-def test_another_vendors_device_has_none(cl_context: fb.ClContext) -> None:
+def test_another_vendors_device_has_none(cl_context: fb.cl.ClContext) -> None:
     if "NVIDIA" in cl_context.device.platform.name:
         pytest.skip("this device is NVIDIA's")
     with pytest.raises(fb.DeviceError, match="CUDA"):
         ptx.assembler(cl_context.device).machine_code(b".entry a()\n.reqntid 64, 1, 1\n{ ret; }")
 
 
-def test_nvidia_makes_machine_code_or_says_what_is_wrong_with_the_ptx(cl_context: fb.ClContext) -> None:
+def test_nvidia_makes_machine_code_or_says_what_is_wrong_with_the_ptx(cl_context: fb.cl.ClContext) -> None:
     if "NVIDIA" not in cl_context.device.platform.name:
         pytest.skip("this device is not NVIDIA's")
     program = build(cl_context.context, TEXT, "twice")
@@ -43,6 +43,6 @@ def test_nvidia_makes_machine_code_or_says_what_is_wrong_with_the_ptx(cl_context
         assembler.machine_code(text.replace(b"ret;", b"return;"))
 
 
-def test_without_the_size_of_its_work_groups_no_machine_code_is_made(cl_context: fb.ClContext) -> None:
+def test_without_the_size_of_its_work_groups_no_machine_code_is_made(cl_context: fb.cl.ClContext) -> None:
     with pytest.raises(fb.DeviceError, match="does not say how large"):
         ptx.assembler(cl_context.device).machine_code(b".entry a()\n{ ret; }")

@@ -53,7 +53,7 @@ SHAPE: Shape = (1, 7, 5, 3)
 class Pair:
     """A GL and a CL context, both current, that share by one strategy only; and the CL device."""
 
-    def __init__(self, gl: fb.GlContext, cl: fb.ClContext, strategies: Sequence[type[Channel]]) -> None:
+    def __init__(self, gl: fb.GlContext, cl: fb.cl.ClContext, strategies: Sequence[type[Channel]]) -> None:
         self.gl, self.cl, self.device = gl, cl, ClDevice(cl)
         self.first = share.share(gl, cl, strategies) if strategies else None
         """The channel of these strategies, which is in use as long as this holds it, or the device does."""
@@ -76,7 +76,7 @@ def open_pair(name: str, es: bool = False, strategies: Sequence[type[Channel]] =
     gl, reasons = fb.GlContext.headless(es=es), []
     for device in all_devices():
         try:
-            cl = fb.ClContext(device, **given)
+            cl = fb.cl.ClContext(device, **given)
         except fb.DeviceError as error:
             reasons.append(str(error))
             continue
@@ -257,7 +257,7 @@ def test_a_video_goes_through_a_model_on_opencl_without_copies(
         assert device is not None
         assert device.traits.api == backend
         pipeline.delegate.close()
-    report = fb.sharing_report(pair.gl, pair.cl)
+    report = fb.cl.sharing_report(pair.gl, pair.cl)
     assert report.strategy == type(pair.channel).name
     assert drawn[0].std() > 20, "no picture was drawn"
     assert np.abs(drawn[0] - drawn[1]).max() <= 1
@@ -452,7 +452,7 @@ def test_objects_freed_in_any_order_do_not_crash(name: str, request: pytest.Fixt
 
 def test_the_report_names_the_strategy_and_why_not_the_better_ones(caplog: pytest.LogCaptureFixture) -> None:
     pair = open_pair("any")
-    report = fb.sharing_report()
+    report = fb.cl.sharing_report()
     names = [strategy.name for strategy in share.STRATEGIES]
     better = names[: names.index(report.strategy)] if report.strategy else names
     assert list(report.refused) == better
@@ -468,7 +468,7 @@ def test_the_report_names_the_strategy_and_why_not_the_better_ones(caplog: pytes
 
 class NoHostMemory(HostMemory):
     @staticmethod
-    def why_not(gl: fb.GlContext, cl: fb.ClContext) -> str | None:
+    def why_not(gl: fb.GlContext, cl: fb.cl.ClContext) -> str | None:
         return "no, says the test"
 
 

@@ -228,8 +228,8 @@ def recorder(monkeypatch: pytest.MonkeyPatch) -> Iterator[RecordingDriver]:
     monkeypatch.setitem(sys.modules, "cuda", None)  # NVIDIA's package would find the real compiler
     forget_libraries()
     yield driver
-    while fb.CudaContext.is_current():  # a later test's "auto" would choose it
-        fb.CudaContext.current().release()
+    while fb.cuda.CudaContext.is_current():  # a later test's "auto" would choose it
+        fb.cuda.CudaContext.current().release()
     gc.collect()  # what a test made is freed while the stand-in is there
     for context in contexts_on(0):  # something still holds it: a real driver would take its stream for a real one
         if context.handle == CONTEXT:

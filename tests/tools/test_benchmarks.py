@@ -102,7 +102,7 @@ def test_the_profile_of_one_dispatch_has_its_steps(tmp_path: Path, backend: str)
     """Each is timed as a dispatch of its own, and the table says so."""
     model = tmp_path / "tiny.tflite"
     model.write_bytes(chain("EXP", "SOFTMAX", "TANH"))
-    with fb.GlContext.headless() if backend == "gl" else fb.ClContext("pocl"):
+    with fb.GlContext.headless() if backend == "gl" else fb.cl.ClContext("pocl"):
         device = open_device("opengl" if backend == "gl" else "opencl")
         options = (model, "--backend", backend, "--runs", 1, "--warmup-runs", 0, "--profile")
         (separate,) = rows(*options)
@@ -124,7 +124,7 @@ def test_the_profile_of_one_dispatch_has_its_steps(tmp_path: Path, backend: str)
 def test_what_was_measured_to_be_faster_is_printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     model = tmp_path / "tiny.tflite"
     model.write_bytes(chain("EXP", "SOFTMAX", "TANH"))
-    with fb.ClContext("pocl"):
+    with fb.cl.ClContext("pocl"):
         device = open_device("opencl")
         assert isinstance(device, ClDevice)
         device.traits = replace(device.traits, software=False)  # a CPU is not tuned
@@ -138,7 +138,7 @@ def test_what_was_measured_to_be_faster_is_printed(tmp_path: Path, monkeypatch: 
     assert "Measured to be faster: one dispatch for many steps" in told
 
 
-def test_a_profile_shows_what_is_bound_now(cl_context: fb.ClContext) -> None:
+def test_a_profile_shows_what_is_bound_now(cl_context: fb.cl.ClContext) -> None:
     """A texture of another size and another crop than when the one dispatch was recorded."""
     device = open_device("opencl")
     device.dispatches = "one"
@@ -149,7 +149,7 @@ def test_a_profile_shows_what_is_bound_now(cl_context: fb.ClContext) -> None:
         interpreter.allocate_tensors()
         for side in (8, 16):
             texels = np.full((side, side, 4), -side, np.float32)
-            delegate.bind_buffer_to_tensor(fb.ClImage.from_array(texels), 0, crop=(1, 1, side - 2, side - 2))
+            delegate.bind_buffer_to_tensor(fb.cl.ClImage.from_array(texels), 0, crop=(1, 1, side - 2, side - 2))
             interpreter.invoke()
             expected = interpreter.get_tensor(interpreter.outputs()[0])
             labels = [step.label for step in delegate.profile()]
@@ -202,7 +202,7 @@ def test_csv_has_a_line_for_each_row(model_path: FindModel, context: fb.GlContex
 
 
 @pytest.mark.parametrize("cl_context", ["cl:pocl"], indirect=True)
-def test_models_run_on_opencl(model_path: FindModel, cl_context: fb.ClContext) -> None:
+def test_models_run_on_opencl(model_path: FindModel, cl_context: fb.cl.ClContext) -> None:
     (row,) = rows(model_path("selfie_segmentation"), "--backend", "opencl", "--runs", 1, "--warmup-runs", 0)
     assert row["on"] == "cl f32" and row["statistics"]["api"] == "opencl" and row["io"] == "bound"
     assert row["statistics"]["device"] == cl_context.name

@@ -261,7 +261,7 @@ def _sharing(machine: fb.CompatibilityList) -> Iterator[Finding]:
         else:
             reasons = "; ".join(f"{name}: {reason}" for name, reason in report.refused.items())
             advice = (
-                f"for GL objects use the backend '{GL.name}', or fb.ClContext(device) of the GPU that OpenGL runs on"
+                f"for GL objects use the backend '{GL.name}', or fb.cl.ClContext(device) of the GPU that OpenGL runs on"
             )
             yield Finding("sharing", "warning", f"{pair}, share nothing ({reasons})", advice)
 

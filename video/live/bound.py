@@ -118,7 +118,7 @@ def read_picture(picture: fb.YuvPicture, rotation: int) -> npt.NDArray[Any]:
 
 def _rows(plane: Any) -> npt.NDArray[np.uint8]:
     """A plane as rows of bytes; those of the CPU with what lies between them."""
-    if not isinstance(plane, fb.CudaArray):
+    if not isinstance(plane, fb.cuda.CudaArray):
         return np.frombuffer(plane, np.uint8).reshape(-1, plane.line_size)
     values = plane.read(reason=WEB_PICTURE)
     return values.reshape(len(values), -1).view(np.uint8)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
@@ -15,7 +15,15 @@ from .views import View
 
 @dataclass(frozen=True)
 class WatchResult:
-    """The result of one frame of a stream."""
+    """The result of one frame of a stream.
+
+    Examples
+    --------
+    >>> with fb.video.Watch(["picture.png"], "style") as watch:
+    ...     result = next(watch)
+    ...     result.stream, result.frame, result.found
+    ('picture.png', 0, [])
+    """
 
     stream: str
     """The stream's name, without password and query."""
@@ -29,7 +37,7 @@ class WatchResult:
     """Seconds from the arrival of the frame's packet to this result."""
     found: list[dict[str, Any]]
     """A dict for each thing that was found, with keys of ``rows`` that its task knows; empty if nothing was found."""
-    _view: View
+    _view: View = field(repr=False)
 
     @property
     def rows(self) -> list[Row]:

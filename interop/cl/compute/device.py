@@ -100,7 +100,7 @@ class ClDevice(BaseDevice[ClKernel, ClCommandList, ClBarrier]):
         if not resource.released and not resource.belongs_to(self.context):
             raise BindingError(
                 f"{resource.label} belongs to another OpenCL context than the model, which runs in {self.context}: "
-                "apply the delegate inside 'with fb.ClContext(queue=...):' with your own queue"
+                "apply the delegate inside 'with fb.cl.ClContext(queue=...):' with your own queue"
             )
         return resource
 

@@ -45,8 +45,8 @@ class SharingReport:
 
     Examples
     --------
-    >>> with fb.GlContext.headless(), fb.ClContext("pocl"):
-    ...     print(fb.sharing_report())
+    >>> with fb.GlContext.headless(), fb.cl.ClContext("pocl"):
+    ...     print(fb.cl.sharing_report())
     the GL context ... share memory by: ...
     """
 
@@ -88,8 +88,8 @@ def sharing_report(gl: GlContext | None = None, cl: ClContext | None = None) -> 
 
     Examples
     --------
-    >>> with fb.GlContext.headless() as gl, fb.ClContext("pocl") as cl:
-    ...     fb.sharing_report(gl, cl).same_device
+    >>> with fb.GlContext.headless() as gl, fb.cl.ClContext("pocl") as cl:
+    ...     fb.cl.sharing_report(gl, cl).same_device
     True
     """
     gl, cl = gl or GlContext.current(), cl or ClContext.current()

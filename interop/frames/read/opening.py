@@ -172,7 +172,7 @@ def _opened(make: Callable[..., _Reader], decoder: Decoder | None, name: str) ->
         if context is None:
             raise SourceError(
                 f"NVDEC cannot decode {name}: no CudaContext is current on this thread; open it inside "
-                "'with fb.CudaContext():'"
+                "'with fb.cuda.CudaContext():'"
             )
         return make(context=context, is_named=True)
     if decoder is None and context is not None:

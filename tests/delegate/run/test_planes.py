@@ -120,7 +120,7 @@ def test_each_run_copies_the_bytes_and_no_floats(gpu: Device) -> None:
     delegate.close()
 
 
-def test_arrays_of_pyopencl_are_read_in_place(cl_context: fb.ClContext) -> None:
+def test_arrays_of_pyopencl_are_read_in_place(cl_context: fb.cl.ClContext) -> None:
     interpreter, delegate = ready()
     interpreter.set_allow_buffer_handle_output(True)
     for array in (PICTURE, LAYOUTS["CHW"]):
@@ -326,12 +326,12 @@ def gl_texture(context: fb.GlContext, array: Array, internal: int, external: int
     return fb.GlTexture.from_id(name.value)
 
 
-def test_planes_of_opencl_are_images_or_buffers(cl_context: fb.ClContext) -> None:
+def test_planes_of_opencl_are_images_or_buffers(cl_context: fb.cl.ClContext) -> None:
     frame = decoded("yuv420p")
     expected = swscale(frame, "bt709", "limited")
     planes = [np.ascontiguousarray(np.from_dlpack(plane)) for plane in frame.planes]
     interpreter, delegate = ready()
-    images = [fb.ClImage.from_array(plane[..., None]) for plane in planes]
+    images = [fb.cl.ClImage.from_array(plane[..., None]) for plane in planes]
     arrays = [cl_array.to_device(cl_context.queue, plane) for plane in planes]
     buffers = [cl.Buffer(cl_context.context, cl.mem_flags.COPY_HOST_PTR, hostbuf=plane) for plane in planes]
     for objects, size in ((images, {}), (arrays, {}), (buffers, {"width": WIDTH, "height": HEIGHT})):
@@ -341,11 +341,11 @@ def test_planes_of_opencl_are_images_or_buffers(cl_context: fb.ClContext) -> Non
 
 
 def test_arrays_and_planes_of_cuda_are_read_in_place(recorder: RecordingDriver) -> None:
-    with fb.CudaContext():
+    with fb.cuda.CudaContext():
         interpreter, delegate = ready(backend="cuda")
         interpreter.set_allow_buffer_handle_output(True)
-        picture, luma = fb.CudaArray.from_array(PICTURE), fb.CudaArray.from_array(BYTES)
-        chroma = fb.CudaArray.from_array(CHROMA)
+        picture, luma = fb.cuda.CudaArray.from_array(PICTURE), fb.cuda.CudaArray.from_array(BYTES)
+        chroma = fb.cuda.CudaArray.from_array(CHROMA)
         for obj, objects in ((picture, [picture]), (fb.YuvPicture([luma, chroma]), [luma, chroma])):
             delegate.bind_buffer_to_tensor(obj, 0)
             interpreter.invoke()
@@ -424,9 +424,9 @@ def test_a_small_part_of_long_rows_is_gathered() -> None:
 
 
 def test_a_plane_that_is_released_is_refused(recorder: RecordingDriver) -> None:
-    with fb.CudaContext():
+    with fb.cuda.CudaContext():
         interpreter, delegate = ready(backend="cuda")
-        luma, chroma = (fb.CudaArray.from_array(plane) for plane in (BYTES, CHROMA))
+        luma, chroma = (fb.cuda.CudaArray.from_array(plane) for plane in (BYTES, CHROMA))
         chroma.release()
         with pytest.raises(fb.BindingError, match=r"plane 1: .* is released; bind one that is alive"):
             delegate.bind_buffer_to_tensor(fb.YuvPicture([luma, chroma]), 0)
@@ -435,9 +435,9 @@ def test_a_plane_that_is_released_is_refused(recorder: RecordingDriver) -> None:
 
 
 def test_the_same_planes_with_other_colours_are_another_picture(recorder: RecordingDriver) -> None:
-    with fb.CudaContext():
+    with fb.cuda.CudaContext():
         interpreter, delegate = ready(backend="cuda")
-        planes = [fb.CudaArray.from_array(plane) for plane in (BYTES, CHROMA)]
+        planes = [fb.cuda.CudaArray.from_array(plane) for plane in (BYTES, CHROMA)]
         for matrix in ("bt709", "bt601", "bt709"):
             delegate.bind_buffer_to_tensor(fb.YuvPicture(planes, matrix=matrix), 0)
             interpreter.invoke()
@@ -454,11 +454,11 @@ def test_the_next_picture_has_its_own_rows_and_is_alive(recorder: RecordingDrive
         return delegate.engine.boundary.memory.binding((0, 0), IMAGE).parameters[18]
 
     wide = padded(BYTES, 2)
-    with fb.CudaContext():
+    with fb.cuda.CudaContext():
         interpreter, delegate = ready(backend="cuda")
-        chroma, memory = fb.CudaArray.from_array(CHROMA), fb.CudaArray.from_array(np.zeros(1024, np.uint8))
+        chroma, memory = fb.cuda.CudaArray.from_array(CHROMA), fb.cuda.CudaArray.from_array(np.zeros(1024, np.uint8))
         for step in (10, 12, 10):
-            luma = fb.CudaArray(memory.pointer, (6, 10), np.uint8, device=0, strides=(step, 1), keep=memory)
+            luma = fb.cuda.CudaArray(memory.pointer, (6, 10), np.uint8, device=0, strides=(step, 1), keep=memory)
             picture = fb.YuvPicture([luma, chroma])
             for _ in range(2):
                 delegate.bind_buffer_to_tensor(picture, 0)

@@ -21,7 +21,7 @@ SHAPE = (1, 4, 4, 4)
 
 @pytest.fixture
 def device(recorder: RecordingDriver) -> CudaDevice:
-    return CudaDevice(fb.CudaContext(), owns_context=True)
+    return CudaDevice(fb.cuda.CudaContext(), owns_context=True)
 
 
 def numbers_at(array: Any) -> np.ndarray:
@@ -69,7 +69,7 @@ def test_what_the_layout_says_is_what_the_tensor_is(device: CudaDevice) -> None:
     memory = device.buffer(512, "memory")
     values = numbers_at(memory)
     seen = device.borrow(Capsules(values.transpose(0, 3, 1, 2)[:, :2]))
-    assert isinstance(seen, fb.CudaArray) and seen.layout is not None
+    assert isinstance(seen, fb.cuda.CudaArray) and seen.layout is not None
     assert (seen.layout.shape, seen.layout.strides[1:], seen.nbytes) == ((1, 2, 4, 4), (1, 16, 4), 4 * 62)
     values.flags.writeable = False
     assert device.borrow(Capsules(values)).read_only
@@ -140,9 +140,9 @@ def name_of(capsule: Any) -> str:
 
 @pytest.mark.parametrize("version, name", [(None, "dltensor"), ((0, 8), "dltensor"), ((1, 1), "dltensor_versioned")])
 def test_the_memory_lives_as_long_as_somebody_has_it(recorder: RecordingDriver, version: Any, name: str) -> None:
-    with fb.CudaContext():
+    with fb.cuda.CudaContext():
         values = np.arange(64, dtype=np.float32).reshape(SHAPE)
-        array = fb.CudaArray.from_array(values)
+        array = fb.cuda.CudaArray.from_array(values)
         assert array.__dlpack_device__() == (2, 0)
         given = AsCpu(array, max_version=version)
         assert name_of(given.capsule) == name
@@ -157,7 +157,7 @@ def test_the_memory_lives_as_long_as_somebody_has_it(recorder: RecordingDriver, 
         del taken
         gc.collect()
         assert not recorder.memory
-        unused = fb.CudaArray.from_array(values).__dlpack__(max_version=version)
+        unused = fb.cuda.CudaArray.from_array(values).__dlpack__(max_version=version)
         assert len(recorder.memory) == 1, "a capsule that nobody took holds it too"
         del unused
         gc.collect()
@@ -165,9 +165,9 @@ def test_the_memory_lives_as_long_as_somebody_has_it(recorder: RecordingDriver, 
 
 
 def test_strides_flags_and_copies_are_given_out(recorder: RecordingDriver) -> None:
-    with fb.CudaContext() as context:
-        whole = fb.CudaArray.from_array(np.arange(64, dtype=np.float32).reshape(SHAPE))
-        part = fb.CudaArray(
+    with fb.cuda.CudaContext() as context:
+        whole = fb.cuda.CudaArray.from_array(np.arange(64, dtype=np.float32).reshape(SHAPE))
+        part = fb.cuda.CudaArray(
             whole.pointer + 4, (4, 4, 2), np.float32, device=0, strides=(64, 16, 4), keep=whole, read_only=True
         )
         taken = np.from_dlpack(AsCpu(part, max_version=(1, 0)))
@@ -187,8 +187,8 @@ def test_strides_flags_and_copies_are_given_out(recorder: RecordingDriver) -> No
 
 @pytest.mark.parametrize("stream, waits", [(None, 1), (1, 1), (2, 2), (0x5EED0, 0x5EED0), (-1, 0)])
 def test_the_consumer_s_stream_waits_for_ours(recorder: RecordingDriver, stream: Any, waits: int) -> None:
-    with fb.CudaContext() as context:
-        array = fb.CudaArray.from_array(np.zeros(4, np.float32))
+    with fb.cuda.CudaContext() as context:
+        array = fb.cuda.CudaArray.from_array(np.zeros(4, np.float32))
         recorder.calls.clear()
         array.__dlpack__(stream=stream)
         ordered = [(name, given) for name, given in recorder.calls if name in ("cuEventRecord", "cuStreamWaitEvent")]
@@ -200,14 +200,14 @@ def test_the_consumer_s_stream_waits_for_ours(recorder: RecordingDriver, stream:
 
 
 def test_what_is_not_given_out_says_why(recorder: RecordingDriver) -> None:
-    with fb.CudaContext():
-        array = fb.CudaArray.from_array(np.zeros(4, np.float32))
+    with fb.cuda.CudaContext():
+        array = fb.cuda.CudaArray.from_array(np.zeros(4, np.float32))
         with pytest.raises(BufferError, match="stream 0 may be two streams"):
             array.__dlpack__(stream=0)
         with pytest.raises(BufferError, match="not given out on DLPack's device"):
             array.__dlpack__(dl_device=(1, 0))
         with pytest.raises(BufferError, match=r"numbers of the type datetime64\[s\] have no DLPack type"):
-            fb.CudaArray(array.pointer, (2,), "M8[s]", device=0, keep=array).__dlpack__()
+            fb.cuda.CudaArray(array.pointer, (2,), "M8[s]", device=0, keep=array).__dlpack__()
         array.release()
         with pytest.raises(BufferError, match="is released"):
             array.__dlpack__()
@@ -225,14 +225,14 @@ def ready() -> tuple[fb.Interpreter, fb.GpuDelegate]:
 
 
 def test_memory_that_its_owner_frees_is_not_run_on(recorder: RecordingDriver) -> None:
-    with fb.CudaContext():
+    with fb.cuda.CudaContext():
         interpreter, delegate = ready()
-        good = fb.CudaArray.from_array(np.zeros(SHAPE, np.float32))
+        good = fb.cuda.CudaArray.from_array(np.zeros(SHAPE, np.float32))
         delegate.bind_buffer_to_tensor(good, 0)
-        delegate.bind_buffer_to_tensor(fb.CudaArray.from_array(np.zeros(SHAPE, np.float32)), 1)
+        delegate.bind_buffer_to_tensor(fb.cuda.CudaArray.from_array(np.zeros(SHAPE, np.float32)), 1)
         interpreter.invoke()
-        owned = fb.CudaArray.empty(SHAPE)
-        delegate.bind_buffer_to_tensor(fb.CudaArray(owned.pointer, SHAPE, np.float32, device=0), 0)
+        owned = fb.cuda.CudaArray.empty(SHAPE)
+        delegate.bind_buffer_to_tensor(fb.cuda.CudaArray(owned.pointer, SHAPE, np.float32, device=0), 0)
         interpreter.invoke()
         owned.release()
         gc.collect()
@@ -247,9 +247,9 @@ def test_memory_that_its_owner_frees_is_not_run_on(recorder: RecordingDriver) ->
 
 def test_a_result_is_read_from_where_it_was_written(recorder: RecordingDriver) -> None:
     """An output that is exchanged is another one from the next run on; one that is released is refused at once."""
-    with fb.CudaContext():
+    with fb.cuda.CudaContext():
         interpreter, delegate = ready()
-        before, after, gone = (fb.CudaArray.from_array(np.zeros(SHAPE, np.float32)) for _ in range(3))
+        before, after, gone = (fb.cuda.CudaArray.from_array(np.zeros(SHAPE, np.float32)) for _ in range(3))
         gone.release()
         delegate.bind_buffer_to_tensor(before, 1)
         interpreter.invoke()
@@ -265,18 +265,21 @@ def test_a_result_is_read_from_where_it_was_written(recorder: RecordingDriver) -
 
 
 def test_refused_arrays_leave_what_was_bound(recorder: RecordingDriver) -> None:
-    with fb.CudaContext():
+    with fb.cuda.CudaContext():
         interpreter, delegate = ready()
-        inside, outside = (fb.CudaArray.from_array(np.zeros(SHAPE, np.float32)) for _ in range(2))
+        inside, outside = (fb.cuda.CudaArray.from_array(np.zeros(SHAPE, np.float32)) for _ in range(2))
         delegate.bind_buffer_to_tensor(inside, 0)
         delegate.bind_buffer_to_tensor(outside, 1)
         interpreter.invoke()
         place: dict[str, Any] = {"device": 0, "keep": outside}
         wrong = [
-            (fb.CudaArray(outside.pointer, SHAPE, np.float32, read_only=True, **place), "it is read-only"),
-            (fb.CudaArray(outside.pointer, SHAPE, np.float32, strides=(0, 0, 16, 4), **place), "elements share memory"),
-            (fb.CudaArray(outside.pointer, SHAPE, np.int32, **place), "its numbers are int32"),
-            (fb.CudaArray(outside.pointer, (1, 4, 4, 3), np.float32, **place), r"its shape is \(1, 4, 4, 3\)"),
+            (fb.cuda.CudaArray(outside.pointer, SHAPE, np.float32, read_only=True, **place), "it is read-only"),
+            (
+                fb.cuda.CudaArray(outside.pointer, SHAPE, np.float32, strides=(0, 0, 16, 4), **place),
+                "elements share memory",
+            ),
+            (fb.cuda.CudaArray(outside.pointer, SHAPE, np.int32, **place), "its numbers are int32"),
+            (fb.cuda.CudaArray(outside.pointer, (1, 4, 4, 3), np.float32, **place), r"its shape is \(1, 4, 4, 3\)"),
         ]
         for array, reason in wrong:
             with pytest.raises(fb.BindingError, match=f"^tensor 1 .* cannot be bound .*{reason}"):
@@ -287,18 +290,18 @@ def test_refused_arrays_leave_what_was_bound(recorder: RecordingDriver) -> None:
             pointers = [ctypes.c_uint64.from_address(launch[9][number]).value for number in (0, 1)]
             assert sorted(pointers) == sorted([inside.pointer, outside.pointer])
         with pytest.raises(fb.BindingError, match="is memory of CUDA device 0, not 1"):
-            fb.CudaArray(outside.pointer, SHAPE, np.float32, device=1)
+            fb.cuda.CudaArray(outside.pointer, SHAPE, np.float32, device=1)
         delegate.close()
 
 
 def test_an_input_is_no_output_whichever_was_bound_last(recorder: RecordingDriver) -> None:
     """Of a batch, each frame."""
-    with fb.CudaContext():
+    with fb.cuda.CudaContext():
         interpreter, delegate = ready()
-        first, second = (fb.CudaArray.from_array(np.zeros((2, *SHAPE[1:]), np.float32)) for _ in range(2))
+        first, second = (fb.cuda.CudaArray.from_array(np.zeros((2, *SHAPE[1:]), np.float32)) for _ in range(2))
 
-        def frame(array: fb.CudaArray, number: int) -> fb.CudaArray:
-            return fb.CudaArray(array.pointer + 256 * number, SHAPE, np.float32, device=0, keep=array)
+        def frame(array: fb.cuda.CudaArray, number: int) -> fb.cuda.CudaArray:
+            return fb.cuda.CudaArray(array.pointer + 256 * number, SHAPE, np.float32, device=0, keep=array)
 
         delegate.bind_buffer_to_tensor(frame(second, 1), 1)
         for source, is_free in ((first, True), (second, False), (first, True)):
@@ -322,14 +325,14 @@ def test_an_input_is_no_output_whichever_was_bound_last(recorder: RecordingDrive
 
 
 def test_parts_of_one_array_are_an_input_and_an_output_if_they_share_no_element(recorder: RecordingDriver) -> None:
-    with fb.CudaContext():
+    with fb.cuda.CudaContext():
         interpreter, delegate = ready()
-        whole = fb.CudaArray.from_array(np.zeros((4, 8, 4), np.float32))
+        whole = fb.cuda.CudaArray.from_array(np.zeros((4, 8, 4), np.float32))
 
-        def part(first: int) -> fb.CudaArray:
+        def part(first: int) -> fb.cuda.CudaArray:
             """Four of the eight columns."""
             pointer = whole.pointer + first * 16
-            return fb.CudaArray(pointer, (4, 4, 4), np.float32, device=0, strides=(128, 16, 4), keep=whole)
+            return fb.cuda.CudaArray(pointer, (4, 4, 4), np.float32, device=0, strides=(128, 16, 4), keep=whole)
 
         delegate.bind_buffer_to_tensor(part(0), 0)
         delegate.bind_buffer_to_tensor(part(4), 1)

@@ -37,12 +37,12 @@ def chosen() -> tuple[str, str]:
 
 def test_without_a_current_context_it_is_cuda(recorder: RecordingDriver) -> None:
     assert chosen() == ("cuda", "")
-    assert recorder.retained == 0 and not fb.CudaContext.is_current(), "its context is closed with the device"
+    assert recorder.retained == 0 and not fb.cuda.CudaContext.is_current(), "its context is closed with the device"
 
 
-def test_a_current_context_decides(recorder: RecordingDriver, cl_context: fb.ClContext) -> None:
+def test_a_current_context_decides(recorder: RecordingDriver, cl_context: fb.cl.ClContext) -> None:
     assert chosen() == ("opencl", "")
-    with fb.CudaContext():
+    with fb.cuda.CudaContext():
         assert chosen() == ("cuda", ""), "it was made last, and nobody makes one without meaning it"
     cl_context.release()
     with fb.GlContext.headless():
@@ -96,8 +96,8 @@ def test_without_a_gpu_of_nvidia_cuda_is_not_mentioned(recorder: RecordingDriver
 
 @pytest.mark.parametrize("context", ["gl"], indirect=True)
 def test_the_first_object_that_is_bound_decides(recorder: RecordingDriver, context: fb.GlContext) -> None:
-    with fb.CudaContext():
-        array = fb.CudaArray.from_array(np.zeros(4, np.float32))
+    with fb.cuda.CudaContext():
+        array = fb.cuda.CudaArray.from_array(np.zeros(4, np.float32))
     texture = fb.GlTexture.from_array(np.zeros((4, 4, 4), np.uint8))
     on_cuda = device_of(array, NullDevice())
     assert isinstance(on_cuda, CudaDevice)

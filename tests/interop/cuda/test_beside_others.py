@@ -40,14 +40,14 @@ def counted() -> dict[str, tuple[int, int]]:
 
 
 def test_each_copy_that_the_driver_makes_is_counted(recorder: RecordingDriver) -> None:
-    with fb.CudaContext():
+    with fb.cuda.CudaContext():
         interpreter, delegate = delegated("cuda")
         interpreter.set_tensor(interpreter.inputs()[0], np.ones(SHAPE, np.float32))
         interpreter.invoke()
         interpreter.get_tensor(interpreter.outputs()[0])
-        array = fb.CudaArray.from_array(np.ones(SHAPE, np.float32))
+        array = fb.cuda.CudaArray.from_array(np.ones(SHAPE, np.float32))
         array.read()
-        picture = fb.CudaImage.from_array(np.zeros((5, 7, 4), np.uint8))
+        picture = fb.cuda.CudaImage.from_array(np.zeros((5, 7, 4), np.uint8))
         picture.read()
         made = copied(recorder)
         assert len(made["upload"]) >= 3 and len(made["download"]) >= 3
@@ -56,11 +56,11 @@ def test_each_copy_that_the_driver_makes_is_counted(recorder: RecordingDriver) -
 
 
 def test_a_frame_that_is_bound_makes_no_copy(recorder: RecordingDriver) -> None:
-    with fb.CudaContext():
+    with fb.cuda.CudaContext():
         interpreter, delegate = delegated("cuda")
         interpreter.set_allow_buffer_handle_output(True)
         for tensor in (interpreter.inputs()[0], interpreter.outputs()[0]):
-            delegate.bind_buffer_to_tensor(fb.CudaArray.from_array(np.ones(SHAPE, np.float32)), tensor)
+            delegate.bind_buffer_to_tensor(fb.cuda.CudaArray.from_array(np.ones(SHAPE, np.float32)), tensor)
         interpreter.invoke()
         recorder.calls.clear()
         with fb.transfer_guard("disallow"):
@@ -74,14 +74,14 @@ def test_a_frame_that_is_bound_makes_no_copy(recorder: RecordingDriver) -> None:
 
 
 def test_objects_of_opencl_and_cuda_are_refused_by_each_other(
-    recorder: RecordingDriver, cl_context: fb.ClContext
+    recorder: RecordingDriver, cl_context: fb.cl.ClContext
 ) -> None:
     """And models of both run side by side."""
     memory = pyopencl.Buffer(cl_context.context, pyopencl.mem_flags.READ_WRITE, 240)
-    with fb.CudaContext():
+    with fb.cuda.CudaContext():
         (on_cuda, cuda), (on_opencl, opencl) = delegated("cuda"), delegated("opencl")
-        array = fb.CudaArray.from_array(np.zeros(SHAPE, np.float32))
-        for foreign in (memory, fb.ClBuffer.from_array(np.zeros(SHAPE, np.float32))):
+        array = fb.cuda.CudaArray.from_array(np.zeros(SHAPE, np.float32))
+        for foreign in (memory, fb.cl.ClBuffer.from_array(np.zeros(SHAPE, np.float32))):
             with pytest.raises(fb.BindingError, match=r"nothing that CUDA reads.*OpenCL objects the backend 'opencl'"):
                 cuda.bind_buffer_to_tensor(foreign, on_cuda.inputs()[0])
         with pytest.raises(fb.BindingError, match=r"no OpenCL object.*arrays on CUDA the backend 'cuda'"):

@@ -17,7 +17,7 @@ OTHER = CONTEXT + 1
 def test_an_interrupted_use_leaves_the_context_that_was_current(
     recorder: RecordingDriver, way: str, before: list[int]
 ) -> None:
-    with fb.CudaContext() as context:
+    with fb.cuda.CudaContext() as context:
         recorder.current[:] = before
 
         def use() -> None:

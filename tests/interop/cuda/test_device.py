@@ -31,7 +31,7 @@ LAUNCHES = {"cuLaunchKernel", "cuLaunchCooperativeKernel", "cuGraphLaunch"}
 
 @pytest.fixture
 def device(recorder: RecordingDriver) -> CudaDevice:
-    return CudaDevice(fb.CudaContext(), owns_context=True)
+    return CudaDevice(fb.cuda.CudaContext(), owns_context=True)
 
 
 def copy_source(**views: Any) -> KernelSource:
@@ -119,7 +119,7 @@ def test_steps_are_one_cooperative_launch(device: CudaDevice, recorder: Recordin
     assert len(launch) == 10 and launch[1] == 1, "no more groups than the largest step has"
     recorder.attributes[16] = 0  # units
     with pytest.raises(fb.BindingError, match="no work-group of these 2 steps fits on a compute unit of 'Recorder'"):
-        crowded = CudaDevice(fb.CudaContext())
+        crowded = CudaDevice(fb.cuda.CudaContext())
         a, b = crowded.buffer(256, "a"), crowded.buffer(256, "b")
         crowded.record([copy_step(crowded, a, b, sliced), copy_step(crowded, b, a, sliced)], "one")
 
@@ -127,7 +127,7 @@ def test_steps_are_one_cooperative_launch(device: CudaDevice, recorder: Recordin
 @pytest.mark.parametrize("major, units", [(7, False), (8, True)])
 def test_tensor_cores_multiply_floats_since_ampere(recorder: RecordingDriver, major: int, units: bool) -> None:
     recorder.attributes[75], recorder.attributes[76] = major, 5
-    assert CudaDevice(fb.CudaContext()).traits.matrix_units == units
+    assert CudaDevice(fb.cuda.CudaContext()).traits.matrix_units == units
 
 
 def two_steps(device: CudaDevice) -> list[Step]:
@@ -167,7 +167,7 @@ def test_separate_launches_are_a_graph_in_their_order(device: CudaDevice, record
 
 def test_launches_of_an_older_gpu_start_after_the_end_of_those_before_them(recorder: RecordingDriver) -> None:
     recorder.attributes[75] = 8
-    device = CudaDevice(fb.CudaContext(), owns_context=True)
+    device = CudaDevice(fb.cuda.CudaContext(), owns_context=True)
     device.record(two_steps(device))
     added = [arguments for name, arguments in recorder.calls if name == "cuGraphAddKernelNode"]
     assert [list(arguments[2]) for arguments in added] == [[], [added[0][0]._obj.value]]
@@ -253,7 +253,7 @@ def test_content_comes_back_and_is_counted(device: CudaDevice) -> None:
     device.read(buffer, found, "test")
     np.testing.assert_array_equal(found, values)
     pixels = np.arange(5 * 7 * 4, dtype=np.uint8).reshape(5, 7, 4)
-    picture, back = fb.CudaImage.from_array(pixels), np.zeros_like(pixels)
+    picture, back = fb.cuda.CudaImage.from_array(pixels), np.zeros_like(pixels)
     device.read(picture, back, "test")
     np.testing.assert_array_equal(back, pixels)
     rows = 5 * picture.pitch  # each row is filled up
@@ -264,8 +264,8 @@ def test_results_of_an_independent_context_are_waited_for_asleep(recorder: Recor
     """Eight sessions of a GPU that asked for theirs without a pause kept one core busy for half of the time."""
     waits = ["cuEventSynchronize", "cuMemcpyDtoHAsync_v2", "cuStreamSynchronize"]
     for independent in (False, True):
-        with fb.CudaContext(independent=independent):
-            values = fb.CudaArray.from_array(np.zeros(4, np.float32))
+        with fb.cuda.CudaContext(independent=independent):
+            values = fb.cuda.CudaArray.from_array(np.zeros(4, np.float32))
             recorder.calls.clear()
             values.read()
             assert [name for name in recorder.names() if name in waits] == waits[not independent :]
@@ -273,8 +273,8 @@ def test_results_of_an_independent_context_are_waited_for_asleep(recorder: Recor
 
 
 def test_memory_is_freed_once_also_after_its_context(recorder: RecordingDriver) -> None:
-    context = fb.CudaContext()
-    one, two = (fb.CudaArray.from_array(np.ones(4, np.float32)) for _ in range(2))
+    context = fb.cuda.CudaContext()
+    one, two = (fb.cuda.CudaArray.from_array(np.ones(4, np.float32)) for _ in range(2))
     assert len(recorder.memory) == 2
     one.release()
     one.release()
@@ -287,7 +287,7 @@ def test_memory_is_freed_once_also_after_its_context(recorder: RecordingDriver) 
 
 
 def test_a_device_gives_everything_back(recorder: RecordingDriver) -> None:
-    device = CudaDevice(fb.CudaContext(), owns_context=True)
+    device = CudaDevice(fb.cuda.CudaContext(), owns_context=True)
     device.users = 1
     commands = device.record([copy_step(device, device.buffer(256, "a"), device.buffer(256, "b"))])
     device.fence().wait()
@@ -301,7 +301,7 @@ def test_a_device_gives_everything_back(recorder: RecordingDriver) -> None:
 
 def test_what_a_context_keeps_is_freed_before_its_memory_goes(recorder: RecordingDriver) -> None:
     retained: list[int] = []
-    context = fb.CudaContext()
+    context = fb.cuda.CudaContext()
     context.closing.append(lambda: retained.append(recorder.retained))
     context.close()
     context.close()
@@ -314,20 +314,20 @@ def test_a_stream_of_the_user_is_used_and_never_destroyed(recorder: RecordingDri
             return 0, 0xABC
 
     for given in (0xABC, Stream()):
-        with fb.CudaContext(stream=given) as context:
+        with fb.cuda.CudaContext(stream=given) as context:
             assert context.stream == 0xABC
     assert "cuStreamDestroy_v2" not in recorder.names() and "cuStreamCreate" not in recorder.names()
     with pytest.raises(fb.DeviceError, match="not one of the primary context"):
-        fb.CudaContext(stream=OTHER_STREAM)
+        fb.cuda.CudaContext(stream=OTHER_STREAM)
     with pytest.raises(fb.DeviceError, match="is no CUDA stream"):
-        fb.CudaContext(stream="mine")  # pyright: ignore[reportArgumentType]
+        fb.cuda.CudaContext(stream="mine")  # pyright: ignore[reportArgumentType]
 
     class Closed:
         def __cuda_stream__(self) -> tuple[int, int]:
             raise ValueError("this stream is closed")
 
     with pytest.raises(ValueError, match="this stream is closed"):
-        fb.CudaContext(stream=Closed())
+        fb.cuda.CudaContext(stream=Closed())
     assert recorder.retained == 0
 
 
@@ -337,7 +337,7 @@ def test_an_object_whose_stream_is_used_lives_until_the_context_is_closed(record
             return 0, 0xABC
 
     given = Stream()
-    gone, context = weakref.ref(given), fb.CudaContext(stream=given)
+    gone, context = weakref.ref(given), fb.cuda.CudaContext(stream=given)
     del given
     assert gone() is not None, "its end would be the end of the stream"
     context.close()
@@ -359,7 +359,7 @@ def test_a_fence_asks_and_events_are_used_again(device: CudaDevice, recorder: Re
 
 
 def test_a_fence_that_outlives_its_device_gives_all_events_back(recorder: RecordingDriver) -> None:
-    device, other = CudaDevice(fb.CudaContext(), owns_context=True), fb.CudaContext()
+    device, other = CudaDevice(fb.cuda.CudaContext(), owns_context=True), fb.cuda.CudaContext()
     fences = [device.fence() for _ in range(2)]
     fences.pop()
     device.close()
@@ -435,7 +435,7 @@ def test_arrays_that_do_not_fit_a_step_are_refused(device: CudaDevice, recorder:
     commands.run()
     recorder.memory_is_on = 1
     with pytest.raises(fb.BindingError, match="does not belong to the CUDA context on 'Recorder'"):
-        commands.set_slot("result", fb.CudaArray(memory.pointer, (64,), np.float32, device=1, keep=memory))
+        commands.set_slot("result", fb.cuda.CudaArray(memory.pointer, (64,), np.float32, device=1, keep=memory))
     target.release()
     with pytest.raises(fb.BindingError, match="is released"):
         commands.run()
@@ -450,17 +450,17 @@ def test_without_driver_compiler_or_device_one_sentence_says_so(
     recorder: RecordingDriver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(fb.DeviceError, match="there is no CUDA device 1: there are 1"):
-        fb.CudaContext(1)
+        fb.cuda.CudaContext(1)
     recorder.failing["cuInit"] = 100
     forget_libraries()
     with pytest.raises(fb.DeviceError, match="CUDA does not start: CUDA error 100"):
-        fb.CudaContext()
+        fb.cuda.CudaContext()
     (none,) = [d for d in fb.CompatibilityList().devices if d.api == "CUDA"]
     assert (none.name, none.unusable) == ("none", "CUDA does not start: CUDA error 100")
     recorder.missing.add("cuGraphInstantiateWithFlags")
     forget_libraries()
     with pytest.raises(fb.DeviceError, match="too old, and has no cuGraphInstantiateWithFlags: install one for CUDA"):
-        fb.CudaContext()
+        fb.cuda.CudaContext()
 
     def missing(name: str) -> None:
         raise OSError(name)
@@ -468,7 +468,7 @@ def test_without_driver_compiler_or_device_one_sentence_says_so(
     monkeypatch.setattr(ctypes, "CDLL", missing)
     forget_libraries()
     with pytest.raises(fb.DeviceError, match="install NVIDIA's driver"):
-        fb.CudaContext()
+        fb.cuda.CudaContext()
     with pytest.raises(fb.DeviceError, match="NVIDIA's compiler NVRTC, which is not there: pip install nvidia"):
         nvrtc.version()
 
@@ -564,7 +564,7 @@ def test_no_text_is_written_for_machine_code_that_is_kept(device: CudaDevice) ->
 
 
 def test_a_kernel_of_another_device_is_refused(device: CudaDevice) -> None:
-    other = CudaDevice(fb.CudaContext())
+    other = CudaDevice(fb.cuda.CudaContext())
     assert isinstance(other.kernel(copy_source(src=Dense(SHAPE), dst=Sliced(SHAPE))), CudaKernel)
     with pytest.raises(fb.BindingError, match="compiled for another device"):
         device.record([copy_step(other, device.buffer(256, "a"), device.buffer(256, "b"))])

@@ -25,14 +25,14 @@ MOST_FUNCTIONS = 23
 @pytest.fixture
 def frame(recorder: RecordingDriver) -> Iterator[Frame]:
     """Binds the next picture of a ring, runs, and waits for a fence."""
-    with fb.CudaContext():
+    with fb.cuda.CudaContext():
         delegate = fb.GpuDelegate("cuda")
         interpreter = fb.Interpreter(model_content=chain("EXP", "SOFTMAX"), experimental_delegates=[delegate])
         interpreter.allocate_tensors()
         interpreter.set_allow_buffer_handle_output(True)
-        output = fb.CudaArray.from_array(np.zeros((1, 4, 5, 3), np.float32))
+        output = fb.cuda.CudaArray.from_array(np.zeros((1, 4, 5, 3), np.float32))
         delegate.bind_buffer_to_tensor(output, interpreter.outputs()[0])
-        ring = itertools.cycle([fb.CudaImage.from_array(np.zeros((4, 5, 4), np.uint8)) for _ in range(2)])
+        ring = itertools.cycle([fb.cuda.CudaImage.from_array(np.zeros((4, 5, 4), np.uint8)) for _ in range(2)])
         tensor = interpreter.inputs()[0]
 
         def one_frame() -> None:
@@ -58,7 +58,7 @@ def test_calls_enter_the_context_if_their_handles_do_not_say_which_it_is(
 ) -> None:
     """Older drivers were not tried, and the default stream is that of the current context."""
     recorder.version = version
-    with fb.CudaContext(stream=stream) as context:
+    with fb.cuda.CudaContext(stream=stream) as context:
         recorder.calls.clear()
         assert context.by_handles(api.driver().cuStreamSynchronize)(context.stream) == 0
         assert recorder.names() == [
@@ -94,12 +94,12 @@ def test_a_frame_takes_few_python_functions(frame: Frame) -> None:
 
 
 def test_objects_with_one_compatibility_key_replace_each_other_unchecked(recorder: RecordingDriver) -> None:
-    with fb.CudaContext():
-        whole = fb.CudaArray.from_array(np.zeros(64, np.float32))
+    with fb.cuda.CudaContext():
+        whole = fb.cuda.CudaArray.from_array(np.zeros(64, np.float32))
 
-        def part(offset: int, shape: tuple[int, ...] = (2, 2), **given: Any) -> fb.CudaArray:
+        def part(offset: int, shape: tuple[int, ...] = (2, 2), **given: Any) -> fb.cuda.CudaArray:
             described: dict[str, Any] = {"device": 0, "keep": whole, **given}
-            return fb.CudaArray(whole.pointer + offset, shape, np.float32, **described)
+            return fb.cuda.CudaArray(whole.pointer + offset, shape, np.float32, **described)
 
         first = part(0)
         assert first.compatibility_key == part(16).compatibility_key

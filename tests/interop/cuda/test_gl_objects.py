@@ -43,7 +43,7 @@ def mapping_of(recorder: RecordingDriver) -> tuple[Any, ...]:
 def test_a_run_maps_once_and_copies_on_the_gpu(recorder: RecordingDriver, context: fb.GlContext) -> None:
     picture = fb.GlTexture.from_array(np.zeros((*SHAPE[1:3], 4), np.uint8))
     result = fb.GlBuffer(4 * int(np.prod(SHAPE)))
-    with fb.CudaContext() as cuda:
+    with fb.cuda.CudaContext() as cuda:
         interpreter, delegate = bound(picture, result)
         interpreter.invoke()
         recorder.calls.clear()
@@ -72,7 +72,7 @@ def test_each_object_is_registered_once_until_nobody_holds_it(
     recorder: RecordingDriver, context: fb.GlContext, caplog: pytest.LogCaptureFixture
 ) -> None:
     textures = [fb.GlTexture.from_array(np.zeros((*SHAPE[1:3], 4), np.uint8)) for _ in range(2)]
-    with fb.CudaContext():
+    with fb.cuda.CudaContext():
         interpreter, delegate = bound(textures[0])
         for texture in (textures[0], textures[1], textures[1]):
             delegate.bind_buffer_to_tensor(texture, interpreter.inputs()[0])
@@ -86,7 +86,7 @@ def test_each_object_is_registered_once_until_nobody_holds_it(
 
 
 def test_what_cannot_be_shared_is_refused_and_the_rest_works(recorder: RecordingDriver, context: fb.GlContext) -> None:
-    with fb.CudaContext():
+    with fb.cuda.CudaContext():
         interpreter, delegate = bound()
         tensor = interpreter.inputs()[0]
         picture = fb.GlTexture.from_array(np.zeros((*SHAPE[1:3], 4), np.uint8))
@@ -118,7 +118,7 @@ def test_a_gpu_computes_what_the_texture_says(context: fb.GlContext) -> None:
     texels = [np.random.default_rng(seed).integers(0, 256, (*SHAPE[1:3], 4), np.uint8) for seed in range(2)]
     pictures = [fb.GlTexture.from_array(each) for each in texels]
     result = fb.GlBuffer(4 * int(np.prod(SHAPE)))
-    with fb.CudaContext():
+    with fb.cuda.CudaContext():
         interpreter, delegate = bound(pictures[0], result)
         interpreter.invoke()
         for number in (1, 0, 1):

@@ -59,7 +59,7 @@ class Model:
 
 @pytest.fixture
 def model(torch: Any) -> Iterator[Model]:
-    with fb.CudaContext(stream=torch.cuda.current_stream().cuda_stream):
+    with fb.cuda.CudaContext(stream=torch.cuda.current_stream().cuda_stream):
         made = Model()
         yield made
         made.delegate.close()
@@ -120,7 +120,7 @@ def test_a_profile_of_pytorch_shows_kernels_alone(model: Model, torch: Any) -> N
 
 def test_a_graph_of_pytorch_captures_a_run(torch: Any) -> None:
     side = torch.cuda.Stream()
-    with fb.CudaContext(stream=side):
+    with fb.cuda.CudaContext(stream=side):
         model, target = Model(), torch.zeros(SHAPE, device="cuda")
         model.bind(torch.from_numpy(X).cuda(), target)
         model.run()
@@ -184,7 +184,7 @@ def test_memory_that_its_owner_frees_is_refused(model: Model, torch: Any) -> Non
     cuda, pointer = ctypes.CDLL("libcuda.so.1"), ctypes.c_uint64()
     target = torch.zeros(SHAPE, device="cuda")
     assert cuda.cuMemAlloc_v2(ctypes.byref(pointer), ctypes.c_size_t(X.nbytes)) == 0
-    array = fb.CudaArray(pointer.value, SHAPE, np.float32, device=0)
+    array = fb.cuda.CudaArray(pointer.value, SHAPE, np.float32, device=0)
     torch.from_dlpack(array).copy_(torch.from_numpy(X))
     model.bind(array, target)
     model.run()
@@ -194,7 +194,7 @@ def test_memory_that_its_owner_frees_is_refused(model: Model, torch: Any) -> Non
     with pytest.raises(fb.BindingError, match="was freed by its owner"):
         model.run()
     with pytest.raises(fb.BindingError, match="is no memory of CUDA, or was freed"):
-        fb.CudaArray(pointer.value, SHAPE, np.float32, device=0)
+        fb.cuda.CudaArray(pointer.value, SHAPE, np.float32, device=0)
     model.delegate.bind_buffer_to_tensor(torch.from_numpy(X).cuda(), 0)
     target.zero_()
     model.run()
@@ -202,7 +202,7 @@ def test_memory_that_its_owner_frees_is_refused(model: Model, torch: Any) -> Non
 
 
 def test_our_memory_is_taken_in_place_and_lives_as_long_as_theirs(model: Model, torch: Any) -> None:
-    array, result = fb.CudaArray.from_array(X), fb.CudaArray.from_array(np.zeros(SHAPE, np.float32))
+    array, result = fb.cuda.CudaArray.from_array(X), fb.cuda.CudaArray.from_array(np.zeros(SHAPE, np.float32))
     taken = torch.from_dlpack(array)
     assert taken.data_ptr() == array.pointer
     assert torch.as_tensor(array, device="cuda").data_ptr() == array.pointer
@@ -245,5 +245,5 @@ def test_arrays_of_cupy_and_jax_are_bound_in_place(model: Model, torch: Any, mon
     close(torch.from_dlpack(back), 5e-3)
     with pytest.raises(fb.BindingError, match="kernels count upwards"):  # CuPy's capsule has strides without a sign
         model.delegate.bind_buffer_to_tensor(source[:, ::-1], 0)
-    array = fb.CudaArray.from_array(X)
+    array = fb.cuda.CudaArray.from_array(X)
     assert cupy.from_dlpack(array).data.ptr == cupy.asarray(array).data.ptr == array.pointer

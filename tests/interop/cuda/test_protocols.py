@@ -24,7 +24,7 @@ NEGATIVE = (ctypes.c_int64 * 4)(64, (1 << 62) - 16, 4, 1)
 
 @pytest.fixture
 def device(recorder: RecordingDriver) -> CudaDevice:
-    return CudaDevice(fb.CudaContext(), owns_context=True)
+    return CudaDevice(fb.cuda.CudaContext(), owns_context=True)
 
 
 def tensor_in(device: CudaDevice, **given: Any) -> Capsules:
@@ -50,7 +50,7 @@ def test_the_producer_gets_the_protocol_s_number_of_the_stream(
     recorder: RecordingDriver, stream: int, asked: int, waits: list[tuple[int, int]]
 ) -> None:
     """0 is no number of the protocol; PyTorch refuses 2, the stream of each thread."""
-    device = CudaDevice(fb.CudaContext(stream=stream))
+    device = CudaDevice(fb.cuda.CudaContext(stream=stream))
     tensor = tensor_in(device)
     recorder.calls.clear()
     device.borrow(tensor)
@@ -192,7 +192,7 @@ def test_an_array_ends_where_its_memory_does(device: CudaDevice) -> None:
     with pytest.raises(fb.BindingError, match="its 256 bytes end behind the memory"):
         device.borrow(Foreign(data=(memory.pointer + 16, False)))
     with pytest.raises(fb.BindingError, match="'nothing' of 0 bytes is impossible"):
-        fb.CudaArray.empty((0, 4), label="nothing")
+        fb.cuda.CudaArray.empty((0, 4), label="nothing")
 
 
 @pytest.mark.parametrize("offset, pitch", [(0, 12), (0, 18), (2, 16)])
@@ -201,13 +201,13 @@ def test_rows_that_overlap_or_begin_at_odd_addresses_are_no_picture(
 ) -> None:
     memory = device.buffer(256, "memory")
     with pytest.raises(fb.BindingError, match="cannot be a picture: they overlap, or texels do not begin at mult"):
-        fb.CudaImage(memory.pointer + offset, 4, 4, "rgba8", pitch=pitch, device=0, keep=memory)
+        fb.cuda.CudaImage(memory.pointer + offset, 4, 4, "rgba8", pitch=pitch, device=0, keep=memory)
 
 
 def test_memory_of_another_gpu_is_refused(device: CudaDevice, recorder: RecordingDriver) -> None:
     memory = device.buffer(256, "memory")
     recorder.memory_is_on = 1
-    ours = fb.CudaArray(memory.pointer, SHAPE, np.float32, device=1, keep=memory)
+    ours = fb.cuda.CudaArray(memory.pointer, SHAPE, np.float32, device=1, keep=memory)
     assert ours.__cuda_array_interface__["stream"] is None, "the current context's is of another GPU"
     for native in (Foreign(data=(memory.pointer, False)), ours):
         with pytest.raises(fb.BindingError, match=r"lies on CUDA device 1, and the model runs on .* 0: apply the del"):
@@ -220,14 +220,14 @@ def test_memory_of_another_gpu_is_refused(device: CudaDevice, recorder: Recordin
 def test_a_contiguous_array_names_no_strides(device: CudaDevice) -> None:
     array = device.buffer(256, "memory")
     for strides in ((256, 64, 16, 4), (0, 64, 16, 4)):  # a dimension of 1 has any
-        part = fb.CudaArray(array.pointer, SHAPE, np.float32, device=0, strides=strides, keep=array)
+        part = fb.cuda.CudaArray(array.pointer, SHAPE, np.float32, device=0, strides=strides, keep=array)
         assert part.__cuda_array_interface__["strides"] is None
 
 
 def test_the_interface_names_a_stream_behind_all_work_on_any_thread(recorder: RecordingDriver) -> None:
-    with fb.CudaContext() as first:
-        array, seen = fb.CudaArray.from_array(np.zeros(4, np.float32)), list[int]()
-        with fb.CudaContext(stream=0) as second:
+    with fb.cuda.CudaContext() as first:
+        array, seen = fb.cuda.CudaArray.from_array(np.zeros(4, np.float32)), list[int]()
+        with fb.cuda.CudaContext(stream=0) as second:
             recorder.calls.clear()
             assert array.__cuda_array_interface__["stream"] == LEGACY_STREAM, "0 is not allowed"
             assert orders(recorder) == [(first.stream, second.stream)]
@@ -239,8 +239,8 @@ def test_the_interface_names_a_stream_behind_all_work_on_any_thread(recorder: Re
 
 
 def test_consumers_and_copies_wait_for_all_contexts(recorder: RecordingDriver) -> None:
-    with fb.CudaContext() as one, fb.CudaContext() as other:
-        array = fb.CudaArray.from_array(np.zeros(4, np.float32))
+    with fb.cuda.CudaContext() as one, fb.cuda.CudaContext() as other:
+        array = fb.cuda.CudaArray.from_array(np.zeros(4, np.float32))
         recorder.calls.clear()
         array.__dlpack__(stream=0xABC)
         assert {*orders(recorder)} == {(one.stream, 0xABC), (other.stream, 0xABC)}
@@ -253,12 +253,12 @@ def test_consumers_and_copies_wait_for_all_contexts(recorder: RecordingDriver) -
 
 def test_what_a_consumer_refuses_is_freed_and_its_error_stays(recorder: RecordingDriver) -> None:
     """NumPy deletes the capsule while its error is set."""
-    with fb.CudaContext():
+    with fb.cuda.CudaContext():
         for version in (None, (1, 0)):
-            array = fb.CudaArray.from_array(np.zeros(4, np.float32))
+            array = fb.cuda.CudaArray.from_array(np.zeros(4, np.float32))
 
             class Versions:
-                def __init__(self, array: fb.CudaArray, version: Any) -> None:
+                def __init__(self, array: fb.cuda.CudaArray, version: Any) -> None:
                     self.array, self.version = array, version
 
                 def __dlpack_device__(self) -> tuple[int, int]:
@@ -276,8 +276,8 @@ def test_what_a_consumer_refuses_is_freed_and_its_error_stays(recorder: Recordin
 
 
 def test_numbers_of_another_byte_order_are_not_given_out(recorder: RecordingDriver) -> None:
-    with fb.CudaContext():
-        array = fb.CudaArray.from_array(np.zeros(4, ">f4"))
+    with fb.cuda.CudaContext():
+        array = fb.cuda.CudaArray.from_array(np.zeros(4, ">f4"))
         with pytest.raises(BufferError, match="numbers of the type >f4 have no DLPack type"):
             array.__dlpack__()
 
@@ -286,7 +286,7 @@ def test_numbers_of_another_byte_order_are_not_given_out(recorder: RecordingDriv
 
 
 def test_a_stream_waits_for_itself_by_nature(recorder: RecordingDriver) -> None:
-    with fb.CudaContext(stream=0) as context:
+    with fb.cuda.CudaContext(stream=0) as context:
         recorder.calls.clear()
         for same in (0, 1):
             context.wait_for_stream(same)
@@ -301,10 +301,10 @@ def test_what_is_no_context_says_why(recorder: RecordingDriver) -> None:
 
     for given, reason in (({"device": "cuda:0"}, "'cuda:0' is not the number"), ({"stream": Newer()}, "version 1 of")):
         with pytest.raises(fb.DeviceError, match=reason):
-            fb.CudaContext(**given)  # pyright: ignore[reportArgumentType]
+            fb.cuda.CudaContext(**given)  # pyright: ignore[reportArgumentType]
     recorder.attributes[75] = 6
     with pytest.raises(fb.DeviceError, match=r"has compute capability 6\.0, and 7\.0 is the oldest"):
-        fb.CudaContext()
+        fb.cuda.CudaContext()
     assert recorder.retained == 0
 
 
@@ -312,13 +312,13 @@ def test_what_is_no_context_says_why(recorder: RecordingDriver) -> None:
 def test_a_new_stream_waits_for_the_legacy_one_if_it_is_not_independent(
     recorder: RecordingDriver, independent: bool, flags: int
 ) -> None:
-    with fb.CudaContext(independent=independent):
+    with fb.cuda.CudaContext(independent=independent):
         (made,) = [given for name, given in recorder.calls if name == "cuStreamCreate"]
         assert made[1] == flags
 
 
 def test_a_context_waits_for_its_stream_before_it_ends(recorder: RecordingDriver) -> None:
-    context = fb.CudaContext()
+    context = fb.cuda.CudaContext()
     recorder.calls.clear()
     context.close()
     ends = [name for name in recorder.names() if name in ("cuStreamSynchronize", "cuStreamDestroy_v2")]
@@ -328,7 +328,7 @@ def test_a_context_waits_for_its_stream_before_it_ends(recorder: RecordingDriver
 def test_a_context_whose_gpu_was_lost_is_closed_all_the_same(
     recorder: RecordingDriver, caplog: pytest.LogCaptureFixture
 ) -> None:
-    context = fb.CudaContext()
+    context = fb.cuda.CudaContext()
     recorder.failing["cuStreamSynchronize"] = 719
     context.close()
     assert context.closed and recorder.retained == 0 and "what it had to do is lost: waiting for" in caplog.text
@@ -338,14 +338,14 @@ def test_a_context_whose_gpu_was_lost_is_closed_all_the_same(
     "status, advice", [(2, r"; .*torch.cuda.empty_cache\(\)"), (700, "; .*start it anew"), (1, "$")]
 )
 def test_errors_of_the_driver_say_what_to_do(recorder: RecordingDriver, status: int, advice: str) -> None:
-    with fb.CudaContext():
+    with fb.cuda.CudaContext():
         recorder.failing["cuMemAlloc_v2"] = status
         with pytest.raises(fb.DeviceError, match=f"^making room for .* failed: CUDA error {status}{advice}"):
-            fb.CudaArray.empty((4,))
+            fb.cuda.CudaArray.empty((4,))
 
 
 def test_a_fence_of_a_closed_context_says_so(recorder: RecordingDriver) -> None:
-    with fb.CudaContext() as context:
+    with fb.cuda.CudaContext() as context:
         fence = CudaDevice(context).fence()
     with pytest.raises(fb.DeviceError, match="is closed: make a new CudaContext"):
         fence.wait()
@@ -357,9 +357,9 @@ def test_a_fence_of_a_closed_context_says_so(recorder: RecordingDriver) -> None:
 
 
 def test_an_upload_is_done_before_the_caller_changes_its_array(recorder: RecordingDriver) -> None:
-    with fb.CudaContext():
+    with fb.cuda.CudaContext():
         recorder.calls.clear()
-        fb.CudaArray.from_array(np.zeros(4, np.float32))
+        fb.cuda.CudaArray.from_array(np.zeros(4, np.float32))
         names = recorder.names()
         assert "cuStreamSynchronize" in names[names.index("cuMemcpyHtoDAsync_v2") :]
 

@@ -28,10 +28,10 @@ def test_of_gl_objects(context: fb.GlContext) -> None:
     check_refused(fb.GlTexture.from_array, texture.write, lambda array: fb.GlBuffer(array.nbytes, array))
 
 
-def test_of_opencl_s_objects(cl_context: fb.ClContext) -> None:
-    check_refused(fb.ClBuffer.from_array, fb.ClImage.from_array)
+def test_of_opencl_s_objects(cl_context: fb.cl.ClContext) -> None:
+    check_refused(fb.cl.ClBuffer.from_array, fb.cl.ClImage.from_array)
 
 
 def test_of_cuda_s_objects(recorder: RecordingDriver) -> None:
-    with fb.CudaContext():
-        check_refused(fb.CudaArray.from_array, fb.CudaImage.from_array)
+    with fb.cuda.CudaContext():
+        check_refused(fb.cuda.CudaArray.from_array, fb.cuda.CudaImage.from_array)

@@ -57,7 +57,7 @@ class Decoder:
 
     def __init__(self, count: int) -> None:
         self.count, self.given = count, list[weakref.ref[Frame]]()
-        self.memory = [fb.CudaArray.from_array(np.zeros((2 * HEIGHT, PITCH), np.uint8)) for _ in range(3)]
+        self.memory = [fb.cuda.CudaArray.from_array(np.zeros((2 * HEIGHT, PITCH), np.uint8)) for _ in range(3)]
 
     def frames(self) -> Iterator[Frame]:
         for number in range(self.count):
@@ -77,7 +77,7 @@ class Decoder:
 
 
 def test_surfaces_are_bound_in_place_and_given_back_behind_the_model(recorder: RecordingDriver) -> None:
-    with fb.CudaContext() as context, fb.GpuDelegate("cuda") as delegate:
+    with fb.cuda.CudaContext() as context, fb.GpuDelegate("cuda") as delegate:
         interpreter = fb.Interpreter(model_content=chain("EXP"), experimental_delegates=[delegate])
         interpreter.set_allow_buffer_handle_output(True)
         decoder: Any = Decoder(8)
@@ -105,7 +105,7 @@ def test_surfaces_are_bound_in_place_and_given_back_behind_the_model(recorder: R
 
 
 def test_a_frame_is_let_go_when_its_models_have_run(recorder: RecordingDriver) -> None:
-    with fb.CudaContext() as context:
+    with fb.cuda.CudaContext() as context:
         decoder: Any = Decoder(AHEAD + 3)
         pictures = NvdecPictures(decoder, context)
         given = iter(pictures)
@@ -123,7 +123,7 @@ def test_a_frame_is_let_go_when_its_models_have_run(recorder: RecordingDriver) -
 
 
 def test_a_context_of_its_own_stream_waits_for_each_picture_alone(recorder: RecordingDriver) -> None:
-    with fb.CudaContext(independent=True) as context:
+    with fb.cuda.CudaContext(independent=True) as context:
         assert ("cuStreamCreate", 1) in [(name, given[-1]) for name, given in recorder.calls]
         recorder.flags = 1
         decoder: Any = Decoder(2)
@@ -144,7 +144,7 @@ def test_a_context_of_its_own_stream_waits_for_each_picture_alone(recorder: Reco
 
 def test_a_picture_that_comes_again_takes_few_calls_and_functions(recorder: RecordingDriver) -> None:
     recorder.flags = 1  # those of an independent stream
-    with fb.CudaContext(independent=True) as context, fb.GpuDelegate("cuda") as delegate:
+    with fb.cuda.CudaContext(independent=True) as context, fb.GpuDelegate("cuda") as delegate:
         interpreter = fb.Interpreter(model_content=chain("EXP", "SOFTMAX"), experimental_delegates=[delegate])
         interpreter.set_allow_buffer_handle_output(True)
         decoder: Any = Decoder(12)
@@ -176,7 +176,7 @@ def test_a_picture_that_comes_again_takes_few_calls_and_functions(recorder: Reco
 
 def test_a_picture_whose_planes_were_changed_is_bound_anew(recorder: RecordingDriver) -> None:
     """The binding of a picture that comes again is the one from the last time, unless its planes are others."""
-    with fb.CudaContext() as context, fb.GpuDelegate("cuda") as delegate:
+    with fb.cuda.CudaContext() as context, fb.GpuDelegate("cuda") as delegate:
         interpreter = fb.Interpreter(model_content=chain("EXP", "SOFTMAX"), experimental_delegates=[delegate])
         interpreter.set_allow_buffer_handle_output(True)
         decoder: Any = Decoder(8)
@@ -198,7 +198,7 @@ def test_a_picture_whose_planes_were_changed_is_bound_anew(recorder: RecordingDr
 
 def test_frames_of_another_thread_s_decoder_are_taken_in_order_and_given_back(recorder: RecordingDriver) -> None:
     recorder.flags = 1
-    with fb.CudaContext(independent=True) as context:
+    with fb.cuda.CudaContext(independent=True) as context:
         handover, decoder, other = Handover[PictureSlot](drop=True), Decoder(9), Decoder(2)
         feed = PictureFeed(handover, context, 0)
 
@@ -281,7 +281,7 @@ def test_the_cpu_decodes_what_nvdec_does_not_and_says_so(
     recorder: RecordingDriver, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     path = write_clip(tmp_path / "clip.mp4", pixel_format="yuv444p", frames=2)
-    with fb.CudaContext():
+    with fb.cuda.CudaContext():
         with caplog.at_level(logging.WARNING, "framebind"), fb.open_source(path) as source:
             assert source.decoder == "cpu"
         (said,) = caplog.messages

@@ -75,7 +75,7 @@ def test_a_forked_process_says_so_and_waits_for_nothing(gpu: Device) -> None:
 
     def use_all() -> str:
         said = [error_of(action) for action in (interpreter.invoke, fence.wait, delegate.fence)]
-        said += [error_of(action) for action in (fb.GlContext.headless, fb.ClContext, fb.GlContext.current)]
+        said += [error_of(action) for action in (fb.GlContext.headless, fb.cl.ClContext, fb.GlContext.current)]
         delegate.close()
         return "\n".join(said)
 
@@ -88,15 +88,15 @@ def test_a_forked_process_says_so_and_waits_for_nothing(gpu: Device) -> None:
 
 
 def test_a_forked_process_makes_no_call_of_cuda(recorder: RecordingDriver) -> None:
-    context = fb.CudaContext()
+    context = fb.cuda.CudaContext()
     interpreter, delegate = running("cuda")
-    array, fence = fb.CudaArray.from_array(np.zeros(4, np.float32)), delegate.fence()
+    array, fence = fb.cuda.CudaArray.from_array(np.zeros(4, np.float32)), delegate.fence()
     delegate.fence().wait()  # its event is kept for the next one
 
     def use_all() -> str:
         nonlocal array, fence
         recorder.calls.clear()
-        uses = (interpreter.invoke, fence.wait, delegate.fence, context.finish, context.check, fb.CudaContext)
+        uses = (interpreter.invoke, fence.wait, delegate.fence, context.finish, context.check, fb.cuda.CudaContext)
         said = [error_of(use) for use in uses]
         context.close()
         delegate.close()
@@ -231,9 +231,9 @@ class LostGl(GlApi):
 
 
 def test_a_lost_opencl_device_is_one_error_and_all_can_be_closed(
-    cl_context: fb.ClContext, monkeypatch: pytest.MonkeyPatch
+    cl_context: fb.cl.ClContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with fb.ClContext(queue=cl.CommandQueue(cl_context.context)) as context:
+    with fb.cl.ClContext(queue=cl.CommandQueue(cl_context.context)) as context:
         interpreter, delegate = running("opencl")
         fence = delegate.fence()
 

@@ -134,10 +134,10 @@ def test_a_picture_for_the_page_is_upright_and_in_its_colours() -> None:
 
 
 def test_planes_of_a_gpu_are_read_for_the_page_and_counted(recorder: RecordingDriver) -> None:
-    with fb.CudaContext():
-        memory = fb.CudaArray.from_array(np.full(16 * 12, 128, np.uint8))
+    with fb.cuda.CudaContext():
+        memory = fb.cuda.CudaArray.from_array(np.full(16 * 12, 128, np.uint8))
         pitched = [
-            fb.CudaArray(memory.pointer + at, shape, np.uint8, device=0, strides=(16, shape[2], 1), keep=memory)
+            fb.cuda.CudaArray(memory.pointer + at, shape, np.uint8, device=0, strides=(16, shape[2], 1), keep=memory)
             for at, shape in ((0, (8, 12, 1)), (16 * 8, (4, 6, 2)))
         ]
         fb.transfers.reset()

@@ -144,6 +144,6 @@ def test_auto_is_the_api_whose_context_is_current_or_else_cuda(
     context.release()
     assert api_of("auto") is planes_api(rows) is DECODING
     assert planes_api(replace(rows, save=("jsonl", "video"))) is GL, "it is painted on the decoder's frames"
-    with fb.CudaContext():
+    with fb.cuda.CudaContext():
         context.make_current()
         assert api_of("auto") is planes_api(rows) is DECODING, "nobody makes one without meaning it"
