@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields, replace
-from pathlib import Path
+from pathlib import Path, PurePath, PurePosixPath
 from typing import Any, Literal, get_args
+from urllib.parse import urlsplit
 
 import framebind as fb
 
@@ -17,6 +18,8 @@ Save = Literal["video", "masks", "jsonl", "parquet", "npz"]
 SAVED: tuple[Save, ...] = get_args(Save)
 Masks = Literal["video", "png", "rle"]
 SUFFIXES = {"jsonl": ".jsonl", "parquet": ".parquet", "npz": ".npz"}
+PICTURES = frozenset(".bmp .jpeg .jpg .png .tif .tiff .webp".split())
+"""Suffixes of photographs: `open_source` reads them, and OpenCV writes them."""
 STYLE, RAW = "style", "raw"
 """The task if nothing is named, and the one if only a model is."""
 
@@ -56,6 +59,8 @@ class Work:
     background: str = ""
     """A colour (#rrggbb), a picture file or "blur", behind the people of the task "matte"; its own colour if empty."""
     options: ModelOptions = field(default_factory=ModelOptions)
+    is_photograph: bool = False
+    """Whether the source is one photograph: what is saved as video and as masks is one picture each then."""
 
     def __post_init__(self) -> None:
         task = self.video_task
@@ -121,20 +126,34 @@ class Work:
         values = {name: getattr(self, name) for name in self.video_task.options}
         return {name: value for name, value in values.items() if value is not None}
 
+    def of(self, source: Path | str) -> Work:
+        """The work on a source, a path or a URL. A photograph is taken whole: parts are for videos."""
+        if not is_photograph(source):
+            return self
+        return replace(self, is_photograph=True, start=0.0, end=None, every=1)
+
     def outputs(self, place: Path) -> list[Path]:
         """The files and folders that it writes for a place without a suffix, in the order of ``save``."""
         return list(self.files(place).values())
 
     def files(self, place: Path) -> dict[Save, Path]:
-        """The paths of ``outputs`` by their contents. Masks in rows have no file."""
+        """The paths of ``outputs`` by their contents. Masks in rows have no file. A photograph keeps its suffix."""
         ends: dict[str, str] = {**SUFFIXES, "video": ".frames" if self.suffix == ".png" else self.suffix}
         ends["masks"] = ".masks" + (self.suffix if self.masks == "video" else "")
+        if self.is_photograph:
+            ends.update(video="", masks=".masks.png")
         kinds: list[Save] = [kind for kind in self.save if kind != "masks" or self.masks != "rle"]
         return {kind: place.with_name(place.name + ends[kind]) for kind in kinds}
 
 
 _TASK_OPTIONS = ("labels", "mean", "std", "background")
 """Fields that only some tasks take."""
+
+
+def is_photograph(source: Path | str) -> bool:
+    """Whether a path or a URL ends as photographs do."""
+    name = source if isinstance(source, PurePath) else PurePosixPath(urlsplit(source).path)
+    return name.suffix.lower() in PICTURES
 
 
 def task_for(task: str, model: str) -> str:

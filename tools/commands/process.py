@@ -15,10 +15,10 @@ import framebind as fb
 from ...video.model_file import check_model
 from ...video.results.outputs import UNFINISHED
 from ...video.signals import ended_by_signals, raise_if_signalled
-from ...video.work import Work
+from ...video.work import Work, is_photograph
 from ...video.workers.copies import outputs_of
 from ...video.workers.crew import Runner, choose_runner
-from ...video.workers.inputs import Input, find_inputs, name_of, result_place
+from ...video.workers.inputs import Input, find_inputs, name_of, numbered, result_place
 from ...video.workers.manifest import Manifest
 from ...video.workers.remote import exists, is_url, plain_url
 from ...video.workers.schedule import add_times
@@ -40,7 +40,9 @@ def _named(output: str) -> str:
 
 Inputs = Annotated[
     list[str],
-    typer.Argument(metavar="INPUT...", help='Videos, folders, patterns ("clips/*.mp4"), or @FILE, a list.'),
+    typer.Argument(
+        metavar="INPUT...", help='Videos, photographs, folders, patterns ("clips/*.mp4"), or @FILE, a list.'
+    ),
 ]
 Output = Annotated[
     str,
@@ -87,11 +89,13 @@ def process(
     options: WorkOptions,
     flags: ProcessFlags,
 ) -> None:
-    """Run videos through a model; write them painted, with their sound, and the results of each frame.
+    """Run videos and photographs through a model; write them painted, with their sound, and the results of each frame.
 
     Example: python -m framebind process holidays --output painted --task style
 
     Example: python -m framebind process "*.mp4" --output faces --task detect --save jsonl --resume
+
+    Example: python -m framebind process photos --output faceless --task blur
 
     Example: python -m framebind process archive --output faces --task detect --save jsonl --gpus all --backend cuda
     """
@@ -118,7 +122,7 @@ def process(
     finally:
         manifest.close()
     with needing_no_reader():
-        _print_summary(results, len(units) - len(waiting), time.perf_counter() - began)
+        _print_summary(results, [unit.source for unit in set(units).difference(waiting)], time.perf_counter() - began)
     if profile is not None:
         _draw_profile(work.task, results, profile)
     if any("error" in result for _, result in results):
@@ -142,7 +146,7 @@ def _units(found: list[Input], output: str, manifest: Manifest) -> list[Unit]:
             place = stem
             while place in taken:
                 number += 1
-                place = stem.with_name(f"{stem.name}-{number}")
+                place = numbered(stem, number)
             taken.add(place)
         units.append(Unit(each.source, folder / place, upload))
     return units
@@ -150,13 +154,18 @@ def _units(found: list[Input], output: str, manifest: Manifest) -> list[Unit]:
 
 def _check_outputs(work: Work, waiting: list[Unit], manifest: Manifest, *, overwrite: bool) -> None:
     """Refuse to replace a source, or, without --overwrite, anything but the results of the same work on this video."""
-    sources = {name_of(unit.source) for unit in waiting}
+    sources, planned = {name_of(unit.source) for unit in waiting}, set[str]()
     for unit in waiting:
         for path in outputs_of(unit, work):
             if name_of(path) in sources:
                 raise typer.BadParameter(
                     f"'{fb.masked_address(path)}' is read and would be replaced: take another --output"
                 )
+            if name_of(path) in planned:
+                raise typer.BadParameter(
+                    f"'{fb.masked_address(path)}' would be a result of two inputs: process each with its own --output"
+                )
+            planned.add(name_of(path))
             is_there = exists(path) if isinstance(path, str) else path.exists()
             if is_there and not overwrite and not manifest.may_replace(unit.source, path):
                 raise typer.BadParameter(
@@ -203,10 +212,11 @@ def _draw_profile(task: str, results: Results, path: Path) -> None:
     print_line(f"wrote {path}")
 
 
-def _print_summary(results: Results, left_out: int, seconds: float) -> None:
+def _print_summary(results: Results, left_out: list[Path | str], seconds: float) -> None:
     done = [result for _, result in results if "error" not in result]
     frames, cpu, copied = (sum(result[key] for result in done) for key in ("frames", "cpu_seconds", "bytes"))
-    print_line(f"{counted(len(done), 'video')}, {counted(frames, 'frame')} in {seconds:.1f} s")
+    names = _kinds([source for source, result in results if "error" not in result])
+    print_line(f"{names}, {counted(frames, 'frame')} in {seconds:.1f} s")
     if frames:
         print_line(
             f"{frames / seconds:.1f} frames/s, {1000 * cpu / frames:.1f} CPU seconds per 1,000 frames, "
@@ -217,11 +227,19 @@ def _print_summary(results: Results, left_out: int, seconds: float) -> None:
     if damaged := sum(result["damaged"] for result in done):
         print_line(f"{counted(damaged, 'damaged packet')} skipped: the record says in which videos")
     if left_out:
-        print_line(f"{counted(left_out, 'video')} left out: done by an earlier run")
+        print_line(f"{_kinds(left_out)} left out: done by an earlier run")
     if failed := [(source, result["error"]) for source, result in results if "error" in result]:
-        print_line(f"{counted(len(failed), 'video')} failed:")
+        print_line(f"{_kinds([source for source, _ in failed])} failed:")
         for source, reason in failed:
             print_line(f"  {fb.masked_address(source)}: {reason}")
+
+
+def _kinds(sources: list[Path | str]) -> str:
+    """Count videos and photographs in words. Photographs are named if there are some."""
+    photographs = sum(map(is_photograph, sources))
+    videos = len(sources) - photographs
+    parts = [counted(videos, "video")] if videos or not photographs else []
+    return " and ".join([*parts, *([counted(photographs, "photograph")] if photographs else [])])
 
 
 def _decoding(results: list[dict[str, Any]]) -> float | None:

@@ -1,8 +1,11 @@
-"""Masks of a video: a sequence of PNG files, or run lengths in the rows. As a video they go through a sink."""
+"""Pictures and masks in picture files: those of a video as a sequence of PNG files, those of a photograph as one file.
+
+Masks may also be run lengths in the rows. As a video they go through a sink.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +28,7 @@ class MaskPictures:
 
     def put(self, rows: Sequence[Row]) -> None:
         """Write the mask that was drawn last."""
-        write_picture(self._folder, rows[0]["frame"], self._mask.values())
+        write_picture(_of_frame(self._folder, rows), self._mask.values())
 
 
 class Pictures:
@@ -38,16 +41,34 @@ class Pictures:
     def put(self, rows: Sequence[Row]) -> None:
         """Write the picture that was drawn last."""
         rgba = self._picture.read(reason=self._reason)
-        write_picture(self._folder, rows[0]["frame"], rgba[..., 2::-1])
+        write_picture(_of_frame(self._folder, rows), rgba[..., 2::-1])
 
 
-def write_picture(folder: Path, frame: int, pixels: npt.NDArray[Any]) -> None:
-    """Write a frame's PNG file, grey or BGR. Raises SourceError if the disk does not take it."""
+class PictureFile:
+    """The one picture of a photograph, in the format that the path's suffix names."""
+
+    def __init__(self, path: Path, pixels: Callable[[], fb.GlTexture | npt.NDArray[np.uint8]], reason: str) -> None:
+        """``pixels`` gives grey values (height, width), or RGBA, which is read for ``reason`` if it is a texture."""
+        self._path, self._pixels, self._reason = path, pixels, reason
+
+    def put(self, _: Sequence[Row]) -> None:
+        """Write the picture that was drawn last."""
+        pixels = self._pixels()
+        if isinstance(pixels, fb.GlTexture):
+            pixels = pixels.read(reason=self._reason)
+        write_picture(self._path, pixels if pixels.ndim == 2 else pixels[..., 2::-1])
+
+
+def _of_frame(folder: Path, rows: Sequence[Row]) -> Path:
+    return folder / f"{rows[0]['frame']:06}.png"
+
+
+def write_picture(path: Path, pixels: npt.NDArray[Any]) -> None:
+    """Write a picture file, grey or BGR. Raises SourceError if the disk does not take it."""
     import cv2
 
-    path = folder / f"{frame:06}.png"
     try:
-        path.write_bytes(cv2.imencode(".png", np.ascontiguousarray(pixels))[1].tobytes())
+        path.write_bytes(cv2.imencode(path.suffix.lower(), np.ascontiguousarray(pixels))[1].tobytes())
     except OSError as error:
         raise fb.SourceError(f"'{path}' cannot be written: {error.strerror}") from error
 

@@ -18,7 +18,7 @@ from ..task import Mask
 from ..times import Times
 from ..work import Save, Work
 from .arrays import ArraysFile
-from .masks import MaskPictures, Pictures
+from .masks import MaskPictures, PictureFile, Pictures
 from .rows import Row
 from .tables import JsonLines, ParquetFile
 
@@ -99,7 +99,9 @@ def _open(
     files, began = work.files(place), work.start if work.origin is None else work.origin
     writers, ends = list[Put](), list[Callable[[], None]]()
     with contextlib.ExitStack() as stack:
-        if isinstance(picture, MarkedFrames) and "video" in files:
+        if work.is_photograph:
+            writers += _photograph_writers(work, files, picture, mask)
+        elif isinstance(picture, MarkedFrames) and "video" in files:
             video = _open_video(work, files["video"], reader)
             stack.callback(times.painted, video)
             stack.enter_context(video)
@@ -113,7 +115,7 @@ def _open(
             stack.enter_context(sink)
             ends.append(sink.end)
             writers.append(_video_writer(sink, lambda: picture, began))
-        if mask is not None and "masks" in files:
+        if mask is not None and "masks" in files and not work.is_photograph:
             if work.masks == "video":
                 sink = _open_masks(work, files["masks"], reader)
                 if not isinstance(picture, fb.GlTexture):
@@ -134,6 +136,16 @@ def _open(
                 each()
 
         yield Outputs(put, end)
+
+
+def _photograph_writers(
+    work: Work, files: Mapping[Save, Path], picture: fb.GlTexture | MarkedFrames | None, mask: Mask | None
+) -> Iterator[Put]:
+    """Writers of the one picture and the one mask of a photograph."""
+    if isinstance(picture, fb.GlTexture) and "video" in files:
+        yield PictureFile(files["video"], lambda: picture, RECORDING).put
+    if mask is not None and "masks" in files:
+        yield PictureFile(files["masks"], mask.show if work.masks == "video" else mask.values, MASKS).put
 
 
 def _open_rows(files: Mapping[Save, Path], stack: contextlib.ExitStack) -> Iterator[Put]:

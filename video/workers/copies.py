@@ -50,5 +50,5 @@ def put_outputs(unit: Unit, work: Work, place: Path) -> list[str]:
 
 def outputs_of(unit: Unit, work: Work) -> list[Path | str]:
     """The paths or URLs of a unit's results."""
-    paths = work.outputs(unit.place)
+    paths = work.of(unit.source).outputs(unit.place)
     return [remote.join_url(unit.upload, path.as_posix()) if unit.upload else path for path in paths]

@@ -16,7 +16,7 @@ import framebind as fb
 from ..results.outputs import UNFINISHED
 from ..results.rows import Row
 from ..results.tables import JsonLines, ParquetFile, load_pyarrow
-from ..work import Work
+from ..work import Work, is_photograph
 from .units import Unit
 
 TABLES: dict[str, type[JsonLines] | type[ParquetFile]] = {"jsonl": JsonLines, "parquet": ParquetFile}
@@ -42,6 +42,8 @@ def divide(unit: Unit, work: Work) -> tuple[Unit, ...]:
         return ()
     if isinstance(unit.source, str) or unit.upload:  # each part would fetch the whole video
         return ()
+    if is_photograph(unit.source):
+        return ()
     if not set(work.save) <= {"video", *TABLES} or work.suffix in (".gif", ".png") or work.codec == "gif":
         return ()
     found = fb.divide_video(unit.source, unit.part_seconds, start=work.start, end=work.end, every=work.every)
@@ -52,9 +54,9 @@ def divide(unit: Unit, work: Work) -> tuple[Unit, ...]:
 
 
 def work_on(unit: Unit, work: Work) -> Work:
-    """The work on a part of a video; the work itself for a whole one."""
+    """The work on a unit: on a part of a video, on a photograph, or the work itself for a whole video."""
     if unit.part is None:
-        return work
+        return work.of(unit.source)
     codec = work.codec or ("vp9" if work.suffix == ".webm" else "h264")
     return replace(
         work, start=unit.part.start, end=unit.part.end, origin=float(work.start + begins(unit.part, work)),

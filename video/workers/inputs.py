@@ -1,4 +1,4 @@
-"""The videos that a command line names: files, folders, patterns, and lists of them."""
+"""The videos and photographs that a command line names: files, folders, patterns, and lists of them."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pathlib import Path
 
 import framebind as fb
 
+from ..work import PICTURES, is_photograph
 from . import remote
 from .remote import find, is_url
 
@@ -20,11 +21,13 @@ SUFFIXES = frozenset(
     ".mp4 .m4v .mov .mkv .webm .avi .ts .mts .m2ts .mpg .mpeg .wmv .flv .3gp .ogv .gif .mxf .vob".split()
 )
 """Suffixes of the files in folders that are videos. A file that is named itself may have any."""
+TAKEN = SUFFIXES | PICTURES
+"""Suffixes of the files in folders that are processed."""
 
 
 @dataclass(frozen=True)
 class Input:
-    """A video, and where its results go below the output folder: as the file lies below the folder that was named."""
+    """A video or a photograph, and its results' place in the output folder: as the file lies in the named folder."""
 
     source: Path | str
     """A path, or a URL."""
@@ -32,7 +35,7 @@ class Input:
 
 
 def find_inputs(named: Iterable[str], output: str = "") -> list[Input]:
-    """The videos behind names: files, folders with all below them, patterns ("clips/*.mp4"), "@list" of names.
+    """The videos and photographs behind names: files, folders with all below them, patterns ("clips/*.mp4"), "@list".
 
     Each may be a path or a URL; see ``remote`` for these. What lies below ``output`` is left out if that is a folder
     inside of a named one: results of an earlier run are no videos to process.
@@ -52,12 +55,21 @@ def name_of(source: Path | str) -> str:
 
 
 def result_place(place: Path) -> Path:
-    """The path of a video's results without a suffix: clip.mp4 gives clip, clip.mkv gives clip-mkv.
+    """The path of an input's results without what they end in: clip.mp4 gives clip, clip.mkv gives clip-mkv.
 
-    So videos of one folder that differ in their suffix have results of their own, whichever of them are there.
+    A photograph's is its own name, photo.jpg, which its painted picture has. So inputs of one folder that differ in
+    their suffix have results of their own, whichever of them are there.
     """
+    if is_photograph(place):
+        return place
     suffix = place.suffix.lower()
     return place.with_suffix("") if suffix in ("", ".mp4") else place.with_name(f"{place.stem}-{suffix[1:]}")
+
+
+def numbered(place: Path, number: int) -> Path:
+    """The place of results of another input of the same name: clip-2, photo-2.jpg."""
+    stem, suffix = (place.stem, place.suffix) if is_photograph(place) else (place.name, "")
+    return place.with_name(f"{stem}-{number}{suffix}")
 
 
 def _behind(name: str, output: str) -> list[Input]:
@@ -69,14 +81,15 @@ def _behind(name: str, output: str) -> list[Input]:
     path = Path(name)
     if is_url(name):
         inner = f"{output.rstrip('/')}/" if output.startswith(name.rstrip("/") + "/") else None
-        if not (videos := [each for each in find(name, SUFFIXES) if inner is None or not each[0].startswith(inner)]):
+        if not (videos := [each for each in find(name, TAKEN) if inner is None or not each[0].startswith(inner)]):
             raise fb.SourceError(
-                f"there is no video at '{fb.masked_address(name)}', and none that matches it as a pattern"
+                f"there is no photograph and no video at '{fb.masked_address(name)}', and none that matches it as a "
+                "pattern"
             )
         return [Input(url, place) for url, place in videos]
     if path.is_dir():
         if not (videos := _outside(_files_below(path), path, output)):
-            raise fb.SourceError(f"folder '{path}' holds no video ({' '.join(sorted(SUFFIXES))})")
+            raise fb.SourceError(f"folder '{path}' holds no video or photograph ({' '.join(sorted(TAKEN))})")
         return [Input(video, video.relative_to(path)) for video in videos]
     if path.is_file():
         return [Input(path, Path(path.name))]
@@ -88,9 +101,10 @@ def _behind(name: str, output: str) -> list[Input]:
 
 
 def _files_below(folder: Path) -> list[Path]:
-    """The videos in a folder and in those below it. Links to folders are not followed: they may lead in circles.
+    """The videos and photographs in a folder and in those below it.
 
-    Names with a dot before them are left out: they are hidden, as macOS's "._clip.mp4", which are no videos.
+    Links to folders are not followed: they may lead in circles. Names with a dot before them are left out: they
+    are hidden, as macOS's "._clip.mp4", which are no videos.
     """
 
     def note(error: OSError) -> None:
@@ -100,7 +114,7 @@ def _files_below(folder: Path) -> list[Path]:
     for inside, folders, names in os.walk(folder, onerror=note):
         folders[:] = [each for each in folders if not each.startswith(".")]
         files += [Path(inside, each) for each in names if not each.startswith(".")]
-    return sorted(each for each in files if each.suffix.lower() in SUFFIXES and each.is_file())
+    return sorted(each for each in files if each.suffix.lower() in TAKEN and each.is_file())
 
 
 def _matches(pattern: Path) -> list[Path]:
