@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
 from ...kernels.colours import YuvColours
 from ..errors import BindingError
 from ..gl.texture import GlTexture
-from ..yuv import YuvPicture
+from ..record.base_memory import BaseBuffer, BasePicture
+from ..yuv import MATRIX_NUMBERS, RANGE_NUMBERS, YuvPicture
 
 
 class Frame:
@@ -78,6 +84,83 @@ class Frame:
     def colours(self) -> YuvColours | None:
         """The colours that the planes' numbers stand for; None for a texture, which has red, green and blue."""
         return self.pixels.colours if isinstance(self.pixels, YuvPicture) else None
+
+    def read_rgba(self, widest: int | None = None, *, reason: str = "frame") -> npt.NDArray[np.uint8]:
+        """Read the upright picture to the CPU, in full range. swscale converts its colours and makes it smaller.
+
+        A GPU's planes and textures are read in the current context, and counted as downloads.
+
+        Parameters
+        ----------
+        widest : int, optional
+            Most pixels of its width: a wider picture is made smaller, in its own proportions.
+        reason : str
+            Reason in ``transfers``.
+
+        Returns
+        -------
+        numpy.ndarray
+            Pixels of uint8, (height, width, 4): red, green, blue, and 255 if the frame is in planes.
+
+        Raises
+        ------
+        BindingError
+            If the pixels are neither a texture of rgba8 nor planes of PyAV, of NumPy or of framebind's own objects.
+
+        Examples
+        --------
+        >>> planes = [np.full((4, 8), 235, np.uint8), np.full((2, 4, 2), 128, np.uint8)]
+        >>> fb.Frame(fb.YuvPicture(planes), rotation=90).read_rgba(widest=2).shape
+        (4, 2, 4)
+        """
+        width, height = self.pixels.size
+        factor = 1.0 if widest is None else min(widest / self.size[0], 1.0)
+        small = max(round(width * factor), 1), max(round(height * factor), 1)
+        if isinstance(self.pixels, YuvPicture):
+            number = MATRIX_NUMBERS[self.pixels.matrix].swscale
+            decoded = self._as_decoded(self.pixels, reason)
+            pixels = decoded.reformat(*small, "rgba", src_colorspace=number, dst_color_range=2).to_ndarray()
+        else:
+            pixels = self._texels(self.pixels, reason)
+            if small != (width, height):
+                import av  # only here: importing framebind does not load FFmpeg
+
+                pixels = av.VideoFrame.from_ndarray(pixels, format="rgba").reformat(*small).to_ndarray()
+        return np.ascontiguousarray(np.rot90(pixels, self.rotation // 90))
+
+    def _texels(self, texture: GlTexture, reason: str) -> npt.NDArray[np.uint8]:
+        if texture.format != "rgba8":
+            raise BindingError(f"{self} cannot be read as RGBA: its texture is not of rgba8")
+        return np.asarray(texture.read(reason=reason), np.uint8)
+
+    def _as_decoded(self, picture: YuvPicture, reason: str) -> Any:
+        """A copy of the planes as PyAV's frame (av.VideoFrame), which says its colours."""
+        import av  # only here: importing framebind does not load FFmpeg
+
+        sixteen = "le" if picture.layout.dtype == "uint16" else ""
+        decoded: Any = av.VideoFrame(*picture.size, picture.format + sixteen)
+        for own, plane in zip(decoded.planes, picture.planes, strict=True):
+            rows = np.frombuffer(own, np.uint8).reshape(own.height, own.line_size)
+            given = self._rows(plane, own.height, reason)
+            length = min(own.line_size, given.shape[1])
+            rows[:, :length] = given[: own.height, :length]
+        decoded.colorspace = MATRIX_NUMBERS[picture.matrix].colorspaces[0]
+        decoded.color_range = RANGE_NUMBERS[picture.range]
+        return decoded
+
+    def _rows(self, plane: Any, height: int, reason: str) -> npt.NDArray[np.uint8]:
+        """A plane as rows of bytes; those of PyAV with what lies between them."""
+        if hasattr(plane, "line_size"):
+            return np.frombuffer(plane, np.uint8).reshape(-1, plane.line_size)
+        if isinstance(plane, BaseBuffer | BasePicture):
+            values: npt.NDArray[Any] = plane.read(reason=reason)
+        elif isinstance(plane, np.ndarray):
+            values = plane
+        else:
+            name = f"{type(plane).__module__}.{type(plane).__name__}"
+            raise BindingError(f"{self} cannot be read, as its planes are {name}: give NumPy's arrays or framebind's")
+        count = len(values) if values.ndim > 1 else height
+        return np.ascontiguousarray(values).reshape(count, -1).view(np.uint8)
 
     def __repr__(self) -> str:
         pixels = self.pixels

@@ -20,8 +20,6 @@ from ..network import Network
 from ..work import Work
 from .pictures import WIDEST
 
-_NUMBERS = {"bt709": 1, "bt601": 5, "bt2020": 9}
-"""FFmpeg's AVColorSpace, by our names of matrices."""
 _TINT = 0.5
 """Share of a mask's colour where it is not black."""
 
@@ -82,7 +80,7 @@ class BoundView:
 
     def pixels(self) -> npt.NDArray[Any]:
         assert self._frame is not None
-        pixels = read_picture(self._frame.planes, self._frame.rotation)
+        pixels = self._frame.read_rgba(WIDEST, reason=WEB_PICTURE)
         if self._finder.colored_mask is not None:
             height, width = pixels.shape[:2]
             tint(pixels, self._finder.colored_mask((width, height)))
@@ -91,37 +89,6 @@ class BoundView:
             self._finder.mark(marks)
             marks.paint(pixels)
         return pixels
-
-
-def read_picture(picture: fb.YuvPicture, rotation: int) -> npt.NDArray[Any]:
-    """A picture as RGBA, (height, width, 4), upright, no wider than WIDEST. Planes of the current context's GPU are
-    read, counted.
-    """
-    import av  # only here: commands start without it
-
-    width, height = picture.width or 0, picture.height or 0
-    sixteen = "le" if picture.layout.dtype == "uint16" else ""
-    frame: Any = av.VideoFrame(width, height, picture.format + sixteen)
-    for own, plane in zip(frame.planes, picture.planes, strict=True):
-        rows = np.frombuffer(own, np.uint8).reshape(own.height, own.line_size)
-        given = _rows(plane)
-        length = min(own.line_size, given.shape[1])
-        rows[:, :length] = given[: own.height, :length]
-    number = _NUMBERS[picture.matrix]
-    frame.colorspace, frame.color_range = number, 1 if picture.range == "limited" else 2
-    factor = min(WIDEST / (height if rotation % 180 else width), 1.0)
-    small = frame.reformat(
-        round(width * factor), round(height * factor), "rgba", src_colorspace=number, dst_color_range=2
-    )
-    return np.ascontiguousarray(np.rot90(small.to_ndarray(), rotation // 90))
-
-
-def _rows(plane: Any) -> npt.NDArray[np.uint8]:
-    """A plane as rows of bytes; those of the CPU with what lies between them."""
-    if not isinstance(plane, fb.cuda.CudaArray):
-        return np.frombuffer(plane, np.uint8).reshape(-1, plane.line_size)
-    values = plane.read(reason=WEB_PICTURE)
-    return values.reshape(len(values), -1).view(np.uint8)
 
 
 def tint(pixels: npt.NDArray[np.uint8], mask: npt.NDArray[np.uint8]) -> None:

@@ -16,6 +16,7 @@ from typing import Any
 import av
 import cv2
 import numpy as np
+import numpy.typing as npt
 import pytest
 from typer.testing import CliRunner
 
@@ -25,7 +26,7 @@ from framebind.interop.frames.read.handover import Waits
 from framebind.tools.common.console import make_console
 from framebind.tools.displays.streams import as_display, as_line
 from framebind.video.apis import GL
-from framebind.video.live.bound import BindingViewer, BoundView, read_picture, tint
+from framebind.video.live.bound import BindingViewer, BoundView, tint
 from framebind.video.live.drawn import DrawingViewer
 from framebind.video.live.figures import Latencies
 from framebind.video.live.pictures import WEB_PICTURE, WIDEST
@@ -118,8 +119,12 @@ def test_streams_whose_frames_are_bound_share_a_model(context: fb.GlContext, tmp
         *_, last = container.decode(video=0)
     view = watcher.streams[2].view
     assert isinstance(view, BoundView)
-    changed = (view.pixels() != read_picture(fb.YuvPicture.from_frame(last), 270)).any(-1)
+    changed = (view.pixels() != read_rgba(fb.YuvPicture.from_frame(last), 270)).any(-1)
     assert changed[5:40, 6:40].mean() > 0.9 and not changed[56:].any(), "the ground of the classes and their shares"
+
+
+def read_rgba(picture: fb.YuvPicture, rotation: int) -> npt.NDArray[np.uint8]:
+    return fb.Frame(picture, rotation=rotation).read_rgba(WIDEST, reason=WEB_PICTURE)
 
 
 def test_a_picture_for_the_page_is_upright_and_in_its_colours() -> None:
@@ -127,7 +132,7 @@ def test_a_picture_for_the_page_is_upright_and_in_its_colours() -> None:
     stored[:24, :32] = 255, 0, 0
     frame = av.VideoFrame.from_ndarray(stored, format="rgb24").reformat(format="yuv420p", dst_colorspace=5)
     frame.colorspace = 5
-    seen = read_picture(fb.YuvPicture.from_frame(frame), 90)
+    seen = read_rgba(fb.YuvPicture.from_frame(frame), 90)
     assert seen.shape == (64, 48, 4)
     upright = np.rot90(stored)
     assert np.abs(seen[4::8, 4::8, :3].astype(int) - upright[4::8, 4::8]).max() <= 6
@@ -142,7 +147,7 @@ def test_planes_of_a_gpu_are_read_for_the_page_and_counted(recorder: RecordingDr
         ]
         fb.transfers.reset()
         picture = fb.YuvPicture(pitched, matrix="bt601", range="full", width=12, height=8)
-        assert (read_picture(picture, 0) == (128, 128, 128, 255)).all()
+        assert (read_rgba(picture, 0) == (128, 128, 128, 255)).all()
     (copies,) = fb.transfers.by_reason.values()
     assert (copies.calls, copies.bytes) == (2, 16 * 7 + 12 + 16 * 3 + 12)
     assert fb.transfers.by_reason.keys() == {("download", WEB_PICTURE)}
