@@ -128,10 +128,10 @@ class Frame:
                 pixels = av.VideoFrame.from_ndarray(pixels, format="rgba").reformat(*small).to_ndarray()
         return np.ascontiguousarray(np.rot90(pixels, self.rotation // 90))
 
-    def _texels(self, texture: GlTexture, reason: str) -> npt.NDArray[np.uint8]:
+    def _texels(self, texture: GlTexture, reason: str) -> npt.NDArray[Any]:
         if texture.format != "rgba8":
             raise BindingError(f"{self} cannot be read as RGBA: its texture is not of rgba8")
-        return np.asarray(texture.read(reason=reason), np.uint8)
+        return texture.read(reason=reason)
 
     def _as_decoded(self, picture: YuvPicture, reason: str) -> Any:
         """A copy of the planes as PyAV's frame (av.VideoFrame), which says its colours."""
