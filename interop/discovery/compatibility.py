@@ -10,6 +10,7 @@ from ..backends import FoundDevice, backend_named, by_preference, list_backends
 from ..cl.backend import working_devices
 from ..cl.context import ClContext
 from ..cl.sharing.sharing import SharingReport, sharing_report
+from ..deprecated import warn_deprecated
 from ..gl.backend import working_contexts
 from .best_options import BestOptions
 
@@ -52,6 +53,12 @@ class CompatibilityList:
         if found.name not in self._found:
             self._found[found.name] = found.find_devices()
         return self._found[found.name]
+
+    @property
+    def cuda_devices(self) -> list[FoundDevice]:
+        """Old name of ``devices_of("cuda")``."""
+        warn_deprecated("CompatibilityList.cuda_devices", 'devices_of("cuda")')
+        return self.devices_of("cuda")
 
     @cached_property
     def _found(self) -> dict[str, list[FoundDevice]]:

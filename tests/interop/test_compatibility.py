@@ -150,3 +150,10 @@ def test_gpus_have_their_uuids_and_the_cpu_is_none(recorder: RecordingDriver) ->
     first, *others = fb.find_gpus()
     assert first == fb.FoundGpu("GPU-00010203-0405-0607-0809-0a0b0c0d0e0f", "Recorder", {"cuda": 0})
     assert all(gpu.cuda is None and "llvmpipe" not in gpu.name for gpu in others), "OpenGL's, if this machine has one"
+
+
+def test_the_old_name_of_cuda_s_devices_says_the_new_one() -> None:
+    listed = fb.CompatibilityList()
+    with pytest.deprecated_call(match=r'use devices_of\("cuda"\)'):
+        old = listed.cuda_devices
+    assert old == listed.devices_of("cuda")
