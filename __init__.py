@@ -27,20 +27,8 @@ from .interop.errors import (
     SourceError,
     TransferError,
 )
-from .interop.frames.decode.division import VideoPart, divide_video, video_seconds
-from .interop.frames.decode.streams import StreamOptions, masked_address
-from .interop.frames.decode.tags import VideoTags
-from .interop.frames.decode.thread_times import WorkTime
 from .interop.frames.frame import Frame
-from .interop.frames.paint.marks import Marks
-from .interop.frames.paint.overlay import Overlay
-from .interop.frames.paint.planes import Planes
-from .interop.frames.read.camera import Camera, list_cameras
 from .interop.frames.read.opening import open_source
-from .interop.frames.read.source import Source
-from .interop.frames.write.joined import join_videos
-from .interop.frames.write.sink import MarkedVideo, Sink, open_sink
-from .interop.frames.write.video_writer import VideoWriter
 from .interop.gl.buffer import GlBuffer
 from .interop.gl.context import GlContext
 from .interop.gl.draw.draw import FragmentProgram
@@ -61,8 +49,26 @@ if TYPE_CHECKING:
     from .cuda import CudaImage as CudaImage
     from .interop.discovery.compatibility import CompatibilityList
     from .interop.discovery.drivers import installed_apis
+    from .interop.frames.write.sink import MarkedVideo as MarkedVideo
+    from .interop.frames.write.sink import Sink as Sink
+    from .interop.frames.write.sink import open_sink as open_sink
     from .interop.gl.draw.window import Window
-    from .video.session.stage import VideoStage
+    from .video import Camera as Camera
+    from .video import Marks as Marks
+    from .video import Overlay as Overlay
+    from .video import Planes as Planes
+    from .video import Source as Source
+    from .video import StreamOptions as StreamOptions
+    from .video import VideoPart as VideoPart
+    from .video import VideoStage as VideoStage
+    from .video import VideoTags as VideoTags
+    from .video import VideoWriter as VideoWriter
+    from .video import WorkTime as WorkTime
+    from .video import divide_video as divide_video
+    from .video import join_videos as join_videos
+    from .video import list_cameras as list_cameras
+    from .video import masked_address as masked_address
+    from .video import video_seconds as video_seconds
 
 __version__ = "0.2.0"
 
@@ -70,7 +76,6 @@ __all__ = [
     "Backend",
     "BestOptions",
     "BindingError",
-    "Camera",
     "CompatibilityList",
     "Delegate",
     "DelegateError",
@@ -91,49 +96,31 @@ __all__ = [
     "Interpreter",
     "InterpreterWithCustomOps",
     "KernelError",
-    "MarkedVideo",
-    "Marks",
     "ModelError",
     "OpResolverType",
-    "Overlay",
     "PartitionReport",
-    "Planes",
     "SignatureRunner",
-    "Sink",
-    "Source",
     "SourceError",
     "StageTime",
     "Statistics",
     "StepCost",
     "StepTime",
-    "StreamOptions",
     "TensorMemory",
     "TransferError",
-    "VideoPart",
-    "VideoStage",
-    "VideoTags",
-    "VideoWriter",
     "WaitType",
     "Window",
-    "WorkTime",
     "YuvPicture",
     "cl",
     "cuda",
-    "divide_video",
     "find_gpus",
     "fingerprint",
     "installed_apis",
-    "join_videos",
     "list_backends",
-    "list_cameras",
     "load_delegate",
-    "masked_address",
-    "open_sink",
     "open_source",
     "transfer_guard",
     "transfers",
     "video",
-    "video_seconds",
 ]
 
 _MODULES = ("cl", "cuda", "video")
@@ -141,11 +128,33 @@ _MODULES = ("cl", "cuda", "video")
 _MOVED = {
     **dict.fromkeys(("ClBuffer", "ClContext", "ClImage", "SharingReport", "sharing_report"), "cl"),
     **dict.fromkeys(("CudaArray", "CudaContext", "CudaImage"), "cuda"),
+    **dict.fromkeys(
+        (
+            "Camera",
+            "Marks",
+            "Overlay",
+            "Planes",
+            "Source",
+            "StreamOptions",
+            "VideoPart",
+            "VideoStage",
+            "VideoTags",
+            "VideoWriter",
+            "WorkTime",
+            "divide_video",
+            "join_videos",
+            "list_cameras",
+            "masked_address",
+            "video_seconds",
+        ),
+        "video",
+    ),
 }
 """By old name: the module that has it now (docs/deprecated.md)."""
+_OLD = dict.fromkeys(("MarkedVideo", "Sink", "open_sink"), ".interop.frames.write.sink")
+"""Old names that other classes replace: they warn when they are used."""
 _LATE = {
     "CompatibilityList": ".interop.discovery.compatibility",
-    "VideoStage": ".video.session.stage",
     "Window": ".interop.gl.draw.window",
     "installed_apis": ".interop.discovery.drivers",
 }
@@ -157,16 +166,17 @@ library.
 
 
 def __getattr__(name: str) -> Any:
-    """Import a name of ``_MODULES`` or ``_LATE``, or one of ``_MOVED`` with a DeprecationWarning."""
+    """Import a name of ``_MODULES``, ``_LATE`` or ``_OLD``, or one of ``_MOVED`` with a DeprecationWarning."""
     if name in _MODULES:
         return import_module(f".{name}", __name__)
     if name in _MOVED:
         module = _MOVED[name]
         warn_deprecated(f"framebind.{name}", f"framebind.{module}.{name}")
         return getattr(import_module(f".{module}", __name__), name)
-    if name not in _LATE:
+    late = _LATE | _OLD
+    if name not in late:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    globals()[name] = value = getattr(import_module(_LATE[name], __name__), name)
+    globals()[name] = value = getattr(import_module(late[name], __name__), name)
     return value
 
 

@@ -91,7 +91,7 @@ class Soak:
 def write_video(path: Path, size: tuple[int, int]) -> None:
     """Write a video of motion over a photograph."""
     source = fb.open_source(f"synthetic:{PHOTOGRAPH}", size=size)
-    with fb.GlContext.headless() as context, source, fb.VideoWriter(path, like=source) as video:
+    with fb.GlContext.headless() as context, source, fb.video.VideoWriter(path, like=source) as video:
         for frame in islice(source.frames(context), VIDEO_FRAMES):
             video.put(frame)
 

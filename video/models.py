@@ -100,15 +100,15 @@ def find_model(name: str) -> Path:
     path = Path(name)
     if path.suffix == ".tflite":
         if not path.is_file():
-            raise fb.ModelError(f"there is no model file '{fb.masked_address(name)}'")
+            raise fb.ModelError(f"there is no model file '{fb.video.masked_address(name)}'")
         return path
     found = find_local(name)
     if found is not None:
         return found
     if name not in MODELS:
         raise fb.ModelError(
-            f"'{fb.masked_address(name)}' is no .tflite file, none in the folder FRAMEBIND_MODELS, and none of the "
-            f"known models {', '.join([*BUNDLED, *MODELS])}"
+            f"'{fb.video.masked_address(name)}' is no .tflite file, none in the folder FRAMEBIND_MODELS, and none of "
+            f"the known models {', '.join([*BUNDLED, *MODELS])}"
         )
     return _download(name)
 

@@ -68,13 +68,13 @@ class Finder:
 
     find: Callable[[Run], list[dict[str, Any]]]
     """Gives the results of the next frame, as values for JSON, in pixels of the picture."""
-    mark: Callable[[fb.Marks], None] | None = None
+    mark: Callable[[fb.video.Marks], None] | None = None
     """Adds text, boxes and points to the last frame, in pixels of the picture; None if the task has none."""
     mask: Mask | None = None
     """Gives the mask of the last frame, at the picture's size; None if the task has none."""
     colored_mask: Callable[[tuple[int, int]], npt.NDArray[np.uint8]] | None = None
     """Gives the picture ``Mask.show`` of the mask, at any size (width, height); None if the task has none."""
-    paint: Callable[[], Callable[[fb.Planes], None]] | None = None
+    paint: Callable[[], Callable[[fb.video.Planes], None]] | None = None
     """Gives a function that paints the last frame below the marks, on any thread; None if the task only marks it."""
     variants: Sequence[Variant] = ()
     """Variants of what is found; the first is the default."""
@@ -106,7 +106,7 @@ class Drawing:
     draw: Callable[[fb.GlTexture], None]
     variants: Sequence[Variant] = ()
     """The first is the default."""
-    overlay: Callable[[fb.Marks], None] | None = None
+    overlay: Callable[[fb.video.Marks], None] | None = None
     """Adds marks as ``Finder.mark`` after each draw; whoever shows the picture draws them over it."""
     results: Callable[[], list[dict[str, Any]]] | None = None
     """Gives the results of the last draw, as ``Finder.find``; None if the picture is the only result."""

@@ -26,9 +26,9 @@ class Times:
         self._began, self._cpu, self._seconds = time.perf_counter(), time.thread_time(), 0.0
         self._thread, self._gpu = defaultdict[str, float](float), defaultdict[str, float](float)
         self._inner = self._for_encoder = 0.0
-        self._decoder: fb.WorkTime | None = None
-        self._encoder: fb.WorkTime | None = None
-        self._painter: fb.WorkTime | None = None
+        self._decoder: fb.video.WorkTime | None = None
+        self._encoder: fb.video.WorkTime | None = None
+        self._painter: fb.video.WorkTime | None = None
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
@@ -52,7 +52,7 @@ class Times:
             if stage.gpu is not None:
                 self._gpu[name] += (stage.gpu[1] - stage.gpu[0]) / 1e9
 
-    def end(self, timer: fb.GlTimer | None = None, reader: fb.Source | None = None) -> None:
+    def end(self, timer: fb.GlTimer | None = None, reader: fb.video.Source | None = None) -> None:
         """End the thread's part, and add the frames that the timer still has, and the source."""
         if timer is not None:
             timer.context.finish()  # the timer leaves out frames that the GPU still works on
@@ -61,11 +61,11 @@ class Times:
         self._decoder = None if reader is None else reader.decoding
         self._seconds, self._cpu = time.perf_counter() - self._began, time.thread_time() - self._cpu
 
-    def encoded(self, sink: fb.VideoWriter) -> None:
+    def encoded(self, sink: fb.video.VideoWriter) -> None:
         """Add a video's sink, which is closed."""
         self._encoder, self._for_encoder = sink.encoding, sink.waited
 
-    def painted(self, video: fb.VideoWriter) -> None:
+    def painted(self, video: fb.video.VideoWriter) -> None:
         """Add a video with a thread that paints, which is closed."""
         self._encoder, self._for_encoder, self._painter = video.encoding, video.waited, video.painting
 
@@ -94,5 +94,5 @@ class Times:
         return {lane: {name: round(max(each, 0.0), 4) for name, each in parts.items()} for lane, parts in lanes.items()}
 
 
-def _worker(name: str, work: fb.WorkTime, seconds: float) -> dict[str, float]:
+def _worker(name: str, work: fb.video.WorkTime, seconds: float) -> dict[str, float]:
     return {name: work.busy, "wait": seconds - work.busy, "cpu": work.cpu}

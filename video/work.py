@@ -73,9 +73,9 @@ class Work:
         self._check_options(task)
         if "masks" in self.save and self.masks == "video" and self.suffix == ".png":
             raise ValueError("with the suffix .png, masks are png or rle, not video")
-        _check_name("suffix", self.suffix, (*fb.VideoWriter.suffixes, ".png"))
+        _check_name("suffix", self.suffix, (*fb.video.VideoWriter.suffixes, ".png"))
         if self.codec is not None:
-            _check_name("codec", self.codec, fb.VideoWriter.codecs)
+            _check_name("codec", self.codec, fb.video.VideoWriter.codecs)
         if self.start < 0 or (self.end is not None and self.end <= self.start):
             raise ValueError(f"from second {self.start:g} to {self.end} is no part of a video")
         if self.every < 1:

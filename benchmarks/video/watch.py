@@ -110,7 +110,7 @@ def measure(task: str, addresses: list[str], options: ModelOptions, seconds: flo
     """Watch so many seconds after each stream has had its first result."""
     work = Work(task, save=(), options=options)
     with open_viewer(work) as viewer:
-        watcher = Watcher(viewer, addresses, fb.StreamOptions())
+        watcher = Watcher(viewer, addresses, fb.video.StreamOptions())
         before: list[dict[str, Any]] = []
         after: list[dict[str, Any]] = []
         began, cpu, used, passed = 0.0, 0.0, 0.0, 0.0

@@ -22,7 +22,7 @@ void main() {
 WHITE, SHADE = (1.0, 1.0, 1.0), (0.0, 0.0, 0.0, 0.6)
 
 
-def add_label(overlay: fb.Overlay, text: str, x: float, y: float) -> None:
+def add_label(overlay: fb.video.Overlay, text: str, x: float, y: float) -> None:
     """Add a line of text on a dark background with round corners; x is its middle."""
     width = overlay.text_width(text, height=22)
     overlay.fill(x - width / 2 - 10, y - 5, width + 20, 32, SHADE, radius=8)
@@ -41,7 +41,7 @@ def main(picture: Path = PHOTOGRAPH, model: Path = STYLE_MODEL, frames: int = 0,
         interpreter.set_allow_buffer_handle_output(True)  # the result stays on the GPU
         painted, shown = fb.GlTexture(WIDTH, HEIGHT), fb.GlTexture(WIDTH, HEIGHT)
         delegate.bind_buffer_to_tensor(painted, interpreter.outputs()[0])
-        wipe, overlay = fb.FragmentProgram(WIPE), fb.Overlay()
+        wipe, overlay = fb.FragmentProgram(WIPE), fb.video.Overlay()
         for number, frame in enumerate(source.frames(window)):
             if frames and number == frames:
                 break
@@ -57,7 +57,7 @@ def main(picture: Path = PHOTOGRAPH, model: Path = STYLE_MODEL, frames: int = 0,
             overlay.draw(shown)
             window.show(shown)
         if output is not None:
-            with fb.VideoWriter(output) as file:
+            with fb.video.VideoWriter(output) as file:
                 file.put(shown)
 
 

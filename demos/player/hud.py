@@ -36,7 +36,7 @@ class Hud:
 
     def __init__(self) -> None:
         self.shows_figures, self.shows_keys = True, False
-        self._overlay = fb.Overlay()
+        self._overlay = fb.video.Overlay()
         self._note, self._note_until = "", 0.0
         self._content: object = None
         self._lines: list[Line] = []
@@ -121,7 +121,7 @@ def with_bar(size: tuple[int, int]) -> tuple[int, int]:
     return width, height + tall
 
 
-def flow(overlay: fb.Overlay, paragraphs: Sequence[Sequence[Part]], width: float, height: int) -> list[Line]:
+def flow(overlay: fb.video.Overlay, paragraphs: Sequence[Sequence[Part]], width: float, height: int) -> list[Line]:
     """Break paragraphs into lines of at most ``width`` pixels. Parts are broken only if they are wider than that."""
     lines: list[Line] = []
     for paragraph in paragraphs:
@@ -144,7 +144,7 @@ def flow(overlay: fb.Overlay, paragraphs: Sequence[Sequence[Part]], width: float
 
 
 def draw_bar(
-    overlay: fb.Overlay,
+    overlay: fb.video.Overlay,
     size: tuple[int, int],
     lines: Sequence[Line],
     *,

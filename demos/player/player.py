@@ -30,7 +30,7 @@ class Player:
     def __init__(
         self,
         task: Drawing,
-        source: fb.Source,
+        source: fb.video.Source,
         picture: fb.GlTexture,
         *,
         window: fb.Window | None,
@@ -48,7 +48,7 @@ class Player:
         self.paused, self.going_on = False, True
         self.variant = 0
         """The number of the task's current variant."""
-        self._picture, self._overlay, self._timer, self._trace = picture, fb.Overlay(), timer, trace
+        self._picture, self._overlay, self._timer, self._trace = picture, fb.video.Overlay(), timer, trace
         self._seconds_per_frame, self._on_key = seconds_per_frame, on_key
         self._legend = legend
 

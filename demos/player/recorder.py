@@ -43,7 +43,7 @@ class _Clock:
 @dataclass
 class _File:
     path: Path
-    video: fb.VideoWriter
+    video: fb.video.VideoWriter
     clock: _Clock | None
     """None: each picture is one frame of the file's rate."""
     pictures: int = 0
@@ -103,7 +103,7 @@ class Recorder:
     def take_screenshot(self) -> str:
         """Write the picture to a file that is named after this moment. Returns a note for the user."""
         path = _new_path(".png")
-        with fb.VideoWriter(path) as file:
+        with fb.video.VideoWriter(path) as file:
             file.put(self._picture)
         self.written.append(path)
         return f"wrote {path}"
@@ -121,7 +121,7 @@ class Recorder:
 
     def _open(self, path: Path, *, timed: bool) -> _File:
         picture = self._picture
-        video = fb.VideoWriter(path, picture.size, self._fps, live=self._live or timed)
+        video = fb.video.VideoWriter(path, picture.size, self._fps, live=self._live or timed)
         file = _File(path, video, _Clock(self._now) if timed else None)
         self._files.append(file)
         return file

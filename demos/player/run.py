@@ -83,7 +83,7 @@ def run(prepare: Callable[[Scene], Drawing], options: Options, *, photograph: Pa
             return player.play(frames=frames, duration=seconds, advance=advance)
 
 
-def _open_window(source: fb.Source, name: str, *, vsync: bool) -> fb.Window:
+def _open_window(source: fb.video.Source, name: str, *, vsync: bool) -> fb.Window:
     """A window for the source's frames and the bar below them."""
     try:
         return fb.Window(*with_bar(source.size), f"framebind: {name}", vsync=vsync)
@@ -105,7 +105,7 @@ def _open_contexts(options: Options, window: fb.Window | None, stack: contextlib
         stack.enter_context(options.api.new_context(options.device))
 
 
-def _limits(options: Options, source: fb.Source) -> tuple[int | None, float | None]:
+def _limits(options: Options, source: fb.video.Source) -> tuple[int | None, float | None]:
     """The most frames, and the most seconds, to play. For a file or synthetic motion, these are seconds of the video.
 
     Each frame gives one picture, however long it takes to compute. A picture that stays in a window has no
@@ -122,7 +122,7 @@ def _print_written(recorder: Recorder) -> None:
         console.print(plain(f"wrote {path}"))
 
 
-def _source(options: Options, photograph: Path) -> fb.Source:
+def _source(options: Options, photograph: Path) -> fb.video.Source:
     if options.window and options.headless:
         raise typer.BadParameter("--window and --headless exclude each other")
     if options.camera is not None and options.source != Options.source:
@@ -139,7 +139,7 @@ def _source(options: Options, photograph: Path) -> fb.Source:
         ("--fourcc", options.fourcc, is_camera),
     ):  # fmt: skip
         if given is not None and not taken:
-            raise typer.BadParameter(f"{option} is for {TAKES[option]}: '{fb.masked_address(name)}' has its own")
+            raise typer.BadParameter(f"{option} is for {TAKES[option]}: '{fb.video.masked_address(name)}' has its own")
     written = [*options.output, *([options.profile] if options.profile else [])]
     _check_written(written, source=name, model=options.model)
     name = f"synthetic:{photograph}" if name == "synthetic" else name

@@ -25,7 +25,7 @@ def test_what_the_middle_of_a_picture_shows(tmp_path: Path, monkeypatch: pytest.
     said: list[tuple[list[tuple[int, float]], list[str]]] = []
     draw = classify.draw_best
 
-    def spy(overlay: fb.Overlay, found: list[tuple[int, float]], names: list[str], size: tuple[int, int]) -> None:
+    def spy(overlay: fb.video.Overlay, found: list[tuple[int, float]], names: list[str], size: tuple[int, int]) -> None:
         said.append((found, names))
         draw(overlay, found, names, size)
 

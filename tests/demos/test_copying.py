@@ -225,7 +225,7 @@ def test_the_figures_say_bytes_stages_and_latency(monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.parametrize("size", [(200, 150), (640, 538), (1280, 720), (1920, 1080)])
 def test_the_bar_holds_all_lines_in_windows_of_any_size(size: tuple[int, int]) -> None:
-    overlay = fb.Overlay()
+    overlay = fb.video.Overlay()
     picture = fb.GlTexture(*size, "rgba8", np.full((size[1], size[0], 4), 255, np.uint8))
     height = line_height(size, 1.0)
     paragraphs = [[(("one sentence of many words. " * 5, BRIGHT),)], LEGEND]
@@ -291,7 +291,7 @@ def test_a_camera_unplugged_while_recording(
 
     webcam.frame, webcam.delay = unplugged, 0.01
     monkeypatch.setattr(cv2, "VideoCapture", webcam.capture)
-    monkeypatch.setattr(fb.Source, "waits", Waits(silence=0.1, lost=0.5, retry=0.05))
+    monkeypatch.setattr(fb.video.Source, "waits", Waits(silence=0.1, lost=0.5, retry=0.05))
     video = tmp_path / "a.avi"
     code, output = main(identity, capsys, source="0", frames=1000, output=[video])
     assert code == 1 and "SourceError: camera 0 (48x32 MJPG, 25 fps) gave no frame for" in output

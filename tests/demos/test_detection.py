@@ -44,7 +44,7 @@ def find(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[
     drawn: list[list[Detection]] = []
     draw = detect.draw_boxes
 
-    def spy(overlay: fb.Overlay, found: list[Detection], names: list[str], size: tuple[int, int]) -> None:
+    def spy(overlay: fb.video.Overlay, found: list[Detection], names: list[str], size: tuple[int, int]) -> None:
         drawn.append(found)
         draw(overlay, found, names, size)
 

@@ -236,7 +236,7 @@ def test_no_docstring_continues_the_name() -> None:
 
 PATCHED = {
     "classify.draw_best", "detect.draw_boxes", "landmarks.draw_skeleton",
-    "models.SHARED", "fb.Source.waits",
+    "models.SHARED", "fb.video.Source.waits",
     "Tuner.is_faster", "fb.Interpreter.get_tensor",
     "cl_one_dispatch.render_program", "tflite_abi.*", "Node.__getattribute__",
 }  # fmt: skip

@@ -142,7 +142,7 @@ def test_the_command_prints_json(nothing_current: None) -> None:
     assert [device["name"] for device in content["devices"]] == [device.name for device in found.devices]
     assert [pair["strategy"] for pair in content["sharing"]] == [report.strategy for report in found.sharing]
     assert content["best_options"]["backend"] == found.best_options_for_this_device().backend
-    assert [camera["name"] for camera in content["cameras"]] == [camera.name for camera in fb.list_cameras()]
+    assert [camera["name"] for camera in content["cameras"]] == [camera.name for camera in fb.video.list_cameras()]
     assert content["delegate_supported"] == found.is_delegate_supported_on_this_device()
 
 

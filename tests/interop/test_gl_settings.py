@@ -69,7 +69,7 @@ def check(host: fb.GlContext) -> Callable[[], None]:
     numbers, result = fb.GlTexture.from_array(NUMBERS), fb.GlTexture(8, 8, "rgba32f")
     picture, drawn, copied = fb.GlTexture.from_array(TEXELS), fb.GlTexture(8, 8, "rgba32f"), fb.GlTexture(8, 8)
     program = fb.FragmentProgram("uniform sampler2D picture; void main() { color = texture(picture, uv); }")
-    overlay, covered = fb.Overlay(), fb.GlTexture(8, 8)
+    overlay, covered = fb.video.Overlay(), fb.GlTexture(8, 8)
     frames, copies = UploadRing(host, 8, 8), ReadbackRing(host, 8, 8)
     delegate.bind_buffer_to_tensor(numbers, interpreter.inputs()[0])
     delegate.bind_buffer_to_tensor(result, interpreter.outputs()[0])

@@ -195,7 +195,7 @@ def test_drawing_and_frames_leave_the_hosts_state_alone_and_do_not_depend_on_it(
     copy.copy_from(target)
     unchanged("a copy")
     assert (copy.read() == target.read()).all()
-    overlay = fb.Overlay()
+    overlay = fb.video.Overlay()
     overlay.fill(0, 0, 8, 8, (1.0, 0.0, 0.0))
     overlay.draw(target)
     unchanged("an overlay")

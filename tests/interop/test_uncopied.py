@@ -45,11 +45,11 @@ def test_what_is_closed_is_not_copied() -> None:
 def test_objects_of_gl(context: fb.GlContext, tmp_path: Path) -> None:
     buffer = fb.GlBuffer(16, np.arange(4, dtype=np.float32))
     program = fb.FragmentProgram("void main() {\n  color = vec4(1.0);\n}")
-    check_refused(context, buffer, fb.GlTexture(4, 4), fb.GlTimer(), fb.Overlay(), program)
+    check_refused(context, buffer, fb.GlTexture(4, 4), fb.GlTimer(), fb.video.Overlay(), program)
     with fb.open_source("synthetic", size=(64, 48)) as source:
         check_refused(source)
     for name in ("a.png", "a.mp4"):
-        with fb.VideoWriter(tmp_path / name, (64, 48)) as sink:
+        with fb.video.VideoWriter(tmp_path / name, (64, 48)) as sink:
             check_refused(sink)
             sink.put(fb.GlTexture(64, 48))
     assert buffer.read().tolist() == [0, 1, 2, 3]

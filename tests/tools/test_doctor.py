@@ -194,7 +194,7 @@ def test_an_opencv_that_does_not_load_is_named(tmp_path: Path) -> None:
 @pytest.mark.skipif(sys.platform != "linux", reason="cameras are listed on Linux alone")
 def test_a_camera_that_gives_no_picture_is_named() -> None:
     """Number 77 stands for a camera that is listed and cannot be opened."""
-    (camera,) = doctor._cameras([fb.Camera(77, "a webcam")])
+    (camera,) = doctor._cameras([fb.video.Camera(77, "a webcam")])
     assert camera.state == "missing" and camera.found.startswith("a webcam: camera 77 cannot be opened")
     (none,) = doctor._cameras([])
     assert none.state == "missing" and "--device /dev/video0" in none.advice

@@ -16,7 +16,7 @@ def devices(as_json: AsJson = False) -> None:
 
     Example: python -m framebind devices --json
     """
-    found, cameras = fb.CompatibilityList(), fb.list_cameras()
+    found, cameras = fb.CompatibilityList(), fb.video.list_cameras()
     best = found.best_options_for_this_device()
     if as_json:
         print_json(

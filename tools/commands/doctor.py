@@ -85,7 +85,7 @@ def doctor(every: All = False, as_json: AsJson = False) -> None:
     usable = any(not device.unusable for device in machine.devices)
     findings = [
         *_packages(), *_graphics_cards(), *_apis(machine), *_sharing(machine), _display(),
-        *_cameras(fb.list_cameras()), *_extras(), _models(),
+        *_cameras(fb.video.list_cameras()), *_extras(), _models(),
     ]  # fmt: skip
     if usable:
         apis = {*LOADERS, *(device.api for device in machine.devices)}
@@ -281,7 +281,7 @@ def _display() -> Finding:
         return Finding("display", "missing", str(error), headless)
 
 
-def _cameras(listed: list[fb.Camera]) -> Iterator[Finding]:
+def _cameras(listed: list[fb.video.Camera]) -> Iterator[Finding]:
     """Open each camera that Linux lists; on other systems, the first one."""
     cameras = [camera for camera in listed if _gives_pictures(camera.index)]
     if sys.platform == "linux" and not cameras:

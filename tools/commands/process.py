@@ -159,18 +159,19 @@ def _check_outputs(work: Work, waiting: list[Unit], manifest: Manifest, *, overw
         for path in outputs_of(unit, work):
             if name_of(path) in sources:
                 raise typer.BadParameter(
-                    f"'{fb.masked_address(path)}' is read and would be replaced: take another --output"
+                    f"'{fb.video.masked_address(path)}' is read and would be replaced: take another --output"
                 )
             if name_of(path) in planned:
                 raise typer.BadParameter(
-                    f"'{fb.masked_address(path)}' would be a result of two inputs: process each with its own --output"
+                    f"'{fb.video.masked_address(path)}' would be a result of two inputs: process each with its "
+                    "own --output"
                 )
             planned.add(name_of(path))
             is_there = exists(path) if isinstance(path, str) else path.exists()
             if is_there and not overwrite and not manifest.may_replace(unit.source, path):
                 raise typer.BadParameter(
-                    f"'{fb.masked_address(path)}' is there: --overwrite replaces it, --resume leaves out what the same "
-                    "work has done"
+                    f"'{fb.video.masked_address(path)}' is there: --overwrite replaces it, --resume leaves out "
+                    "what the same work has done"
                 )
 
 
@@ -188,10 +189,10 @@ def _run(work: Work, units: list[Unit], runner: Runner, manifest: Manifest) -> R
             if isinstance(event, Progress):
                 raise_if_signalled()
             elif isinstance(event, Lost):
-                bars.note(f"{fb.masked_address(event.unit.source)}: its worker died, and it is done again")
+                bars.note(f"{fb.video.masked_address(event.unit.source)}: its worker died, and it is done again")
             elif isinstance(event, Finished):
                 if "error" in event.result:
-                    bars.note(f"{fb.masked_address(event.unit.source)}: {event.result['error']}")
+                    bars.note(f"{fb.video.masked_address(event.unit.source)}: {event.result['error']}")
                 manifest.add(event.unit.source, event.result)
                 results.append((event.unit.source, event.result))
             bars.show(event)
@@ -231,7 +232,7 @@ def _print_summary(results: Results, left_out: list[Path | str], seconds: float)
     if failed := [(source, result["error"]) for source, result in results if "error" in result]:
         print_line(f"{_kinds([source for source, _ in failed])} failed:")
         for source, reason in failed:
-            print_line(f"  {fb.masked_address(source)}: {reason}")
+            print_line(f"  {fb.video.masked_address(source)}: {reason}")
 
 
 def _kinds(sources: list[Path | str]) -> str:

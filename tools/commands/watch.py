@@ -121,11 +121,13 @@ def _work(task: str, model: str, labels: Path | None, flags: GpuFlags) -> Work:
         raise typer.BadParameter(str(error)) from error
 
 
-def _options(streams: list[str], stall: float, give_up: float | None, allow: list[str] | None) -> fb.StreamOptions:
+def _options(
+    streams: list[str], stall: float, give_up: float | None, allow: list[str] | None
+) -> fb.video.StreamOptions:
     """The rules of addresses. Raises BadParameter for a scheme that is not allowed."""
-    schemes = tuple(dict.fromkeys((*fb.StreamOptions().schemes, *(allow or ()))))
+    schemes = tuple(dict.fromkeys((*fb.video.StreamOptions().schemes, *(allow or ()))))
     try:
-        options = fb.StreamOptions(schemes=schemes, stall=stall, attempts=None, seconds=give_up)
+        options = fb.video.StreamOptions(schemes=schemes, stall=stall, attempts=None, seconds=give_up)
     except ValueError as error:
         raise typer.BadParameter(str(error)) from error
     for each in streams:

@@ -43,7 +43,7 @@ class Bars:
             self._shares[unit] = event.share
             if unit not in self._bars:
                 self._bars[unit] = self._progress.add_task(
-                    plain(Path(fb.masked_address(unit.source)).name).plain, total=1.0
+                    plain(Path(fb.video.masked_address(unit.source)).name).plain, total=1.0
                 )
             self._progress.update(self._bars[unit], completed=event.share)
         elif isinstance(event, Finished | Lost):

@@ -41,7 +41,7 @@ class BindingViewer:
         path, options = find_model(work.model_name), replace(work.options, backend=api.short)
         self.model = Network(path, options.options(path), api=api)
 
-    def open(self, address: str, options: fb.StreamOptions) -> fb.Source:
+    def open(self, address: str, options: fb.video.StreamOptions) -> fb.video.Source:
         if self._api is not DECODING:
             return fb.open_source(address, stream=options)
         self.context.make_current()  # on this thread: NVDEC decodes to the context that is current
@@ -50,20 +50,20 @@ class BindingViewer:
         finally:
             self.context.release()
 
-    def frames(self, source: fb.Source) -> Iterator[fb.Frame | None]:
+    def frames(self, source: fb.video.Source) -> Iterator[fb.Frame | None]:
         return source.frames(wait=False)
 
-    def view(self, source: fb.Source, name: str) -> BoundView:
+    def view(self, source: fb.video.Source, name: str) -> BoundView:
         return BoundView(self, self._work, source)
 
-    def copies(self, source: fb.Source) -> bool:
+    def copies(self, source: fb.video.Source) -> bool:
         return source.decoder != "nvdec"
 
 
 class BoundView:
     """A stream's finder, and its last picture. Implements View."""
 
-    def __init__(self, viewer: BindingViewer, work: Work, source: fb.Source) -> None:
+    def __init__(self, viewer: BindingViewer, work: Work, source: fb.video.Source) -> None:
         self._viewer, self._work = viewer, work
         self._use(source.size)
         self._frame: fb.Frame | None = None
@@ -85,7 +85,7 @@ class BoundView:
             height, width = pixels.shape[:2]
             tint(pixels, self._finder.colored_mask((width, height)))
         if self._finder.mark is not None:
-            marks = fb.Marks(scale=pixels.shape[1] / self._size[0])
+            marks = fb.video.Marks(scale=pixels.shape[1] / self._size[0])
             self._finder.mark(marks)
             marks.paint(pixels)
         return pixels

@@ -33,22 +33,22 @@ class DrawingViewer:
 
     def __init__(self, context: fb.GlContext, work: Work) -> None:
         self._context, self._work = context, work
-        self.timer, self.overlay = fb.GlTimer(), fb.Overlay()
+        self.timer, self.overlay = fb.GlTimer(), fb.video.Overlay()
         self.networks = Networks(work.options, self.timer)
         self._shrinkers: dict[tuple[int, int], Shrinker] = {}
 
-    def open(self, address: str, options: fb.StreamOptions) -> fb.Source:
+    def open(self, address: str, options: fb.video.StreamOptions) -> fb.video.Source:
         return fb.open_source(address, stream=options)
 
-    def frames(self, source: fb.Source) -> Iterator[fb.Frame | None]:
+    def frames(self, source: fb.video.Source) -> Iterator[fb.Frame | None]:
         return source.frames(self._context, wait=False)
 
-    def view(self, source: fb.Source, name: str) -> DrawnView:
+    def view(self, source: fb.video.Source, name: str) -> DrawnView:
         picture = fb.GlTexture(*source.size, "rgba8", label=f"the picture of {name}")
         lane = self.networks.lane(self._work.model_name)
         return DrawnView(self, self._work.drawing(Scene(lane, picture, self.networks.lane)), picture)
 
-    def copies(self, source: fb.Source) -> bool:
+    def copies(self, source: fb.video.Source) -> bool:
         return False
 
     def finish(self) -> None:

@@ -171,7 +171,7 @@ class Tape:
         self._folder = folder
         self._name = re.sub(r"[^\w.]+", "-", name).strip("-.")[:80] or "stream"
         self._before: deque[tuple[float, bytes]] = deque()
-        self._video: fb.VideoWriter | None = None
+        self._video: fb.video.VideoWriter | None = None
         self._shape: tuple[int, ...] = ()
         self._began, self._until, self._retry = 0.0, float("-inf"), float("-inf")
         self.status = ""
@@ -226,7 +226,7 @@ class Tape:
         self._shape = picture.pixels.shape
         height, width = self._shape[:2]
         began = datetime.fromtimestamp(time.time() - (time.perf_counter() - self._began), timezone.utc)
-        self._video = fb.VideoWriter(self._new_path(began), (width, height), RATE, live=True)
+        self._video = fb.video.VideoWriter(self._new_path(began), (width, height), RATE, live=True)
         self.status = ""
         for at, pixels in kept:
             self._write(pixels, at)

@@ -28,7 +28,7 @@ def name_of(address: str) -> str:
         return f"camera {address}"
     if "://" not in address:
         return Path(address).name
-    return fb.masked_address(address).partition("#")[0].partition("?")[0].replace("://***@", "://")
+    return fb.video.masked_address(address).partition("#")[0].partition("?")[0].replace("://***@", "://")
 
 
 def names_of(addresses: Sequence[str]) -> list[str]:
@@ -50,7 +50,7 @@ class Stream:
         self,
         number: int,
         address: str,
-        options: fb.StreamOptions,
+        options: fb.video.StreamOptions,
         viewer: Viewer,
         ready: threading.Event,
         *,
@@ -60,7 +60,7 @@ class Stream:
         self._ready = ready
         self.name, self.status = name, ""
         self.state: State = "opening"
-        self.source: fb.Source | None = None
+        self.source: fb.video.Source | None = None
         self._frames: Iterator[fb.Frame | None] | None = None
         self.view: View | None = None
         """Made when the first frame is there."""
@@ -127,7 +127,7 @@ class Stream:
                 self._due = max(self._due, now - 1) + 1 / source.fps
         return frame
 
-    def _begin_anew(self, source: fb.Source) -> None:
+    def _begin_anew(self, source: fb.video.Source) -> None:
         """Open a camera again that gave no frame for a long time, or came back with frames of another size."""
         source.stop()
         self._counts = self._all_counts()

@@ -25,18 +25,18 @@ class View(Protocol):
 class Viewer(Protocol):
     """A context, and what the streams share on it. Use it on the thread that made it; ``open`` on any thread."""
 
-    def open(self, address: str, options: fb.StreamOptions) -> fb.Source:
+    def open(self, address: str, options: fb.video.StreamOptions) -> fb.video.Source:
         """Open a stream's source. Raises SourceError."""
         ...
 
-    def frames(self, source: fb.Source) -> Iterator[fb.Frame | None]:
+    def frames(self, source: fb.video.Source) -> Iterator[fb.Frame | None]:
         """The newest frames of a source, once; None while there is no new one. Raises SourceError."""
         ...
 
-    def view(self, source: fb.Source, name: str) -> View:
+    def view(self, source: fb.video.Source, name: str) -> View:
         """A view of a source that has frames. Raises ModelError."""
         ...
 
-    def copies(self, source: fb.Source) -> bool:
+    def copies(self, source: fb.video.Source) -> bool:
         """True if frames of a source are copied by each run: by a decoder on the CPU, for a model that binds them."""
         ...

@@ -70,7 +70,7 @@ class Watch:
         *,
         labels: str | Path | None = None,
         backend: str = "auto",
-        options: fb.StreamOptions | None = None,
+        options: fb.video.StreamOptions | None = None,
         record: str | Path | None = None,
         space: float = SPACE,
     ) -> None:
@@ -86,7 +86,7 @@ class Watch:
             task, str(model), save=(), labels=None if labels is None else Path(labels), options=ModelOptions(backend)
         )
         if options is None:
-            options = fb.StreamOptions(attempts=None, seconds=None)
+            options = fb.video.StreamOptions(attempts=None, seconds=None)
         self._closing = contextlib.ExitStack()
         with contextlib.ExitStack() as stack:
             viewer = stack.enter_context(open_viewer(self._work))

@@ -43,7 +43,7 @@ class Watcher:
         self,
         viewer: Viewer,
         addresses: Sequence[str],
-        options: fb.StreamOptions,
+        options: fb.video.StreamOptions,
         *,
         folder: Path | None = None,
         space: float = SPACE,

@@ -34,8 +34,8 @@ class MarkedFrames(NamedTuple):
 
     picture: Callable[[], fb.YuvPicture]
     """Gives the last frame."""
-    marks: fb.Marks
-    paint: Callable[[], Callable[[fb.Planes], None]] | None = None
+    marks: fb.video.Marks
+    paint: Callable[[], Callable[[fb.video.Planes], None]] | None = None
     """``Finder.paint``."""
 
 
@@ -52,7 +52,7 @@ def open_outputs(
     work: Work,
     place: Path | None,
     picture: fb.GlTexture | MarkedFrames | None,
-    reader: fb.Source,
+    reader: fb.video.Source,
     times: Times,
     mask: Mask | None = None,
 ) -> Outputs:
@@ -92,7 +92,7 @@ def _open(
     work: Work,
     place: Path,
     picture: fb.GlTexture | MarkedFrames | None,
-    reader: fb.Source,
+    reader: fb.video.Source,
     times: Times,
     mask: Mask | None,
 ) -> Iterator[Outputs]:
@@ -159,14 +159,14 @@ def _open_rows(files: Mapping[Save, Path], stack: contextlib.ExitStack) -> Itera
         yield lambda rows: arrays.put(_arrays(rows))
 
 
-def _video_writer(sink: fb.VideoWriter, picture: Callable[[], Any], start: float) -> Put:
+def _video_writer(sink: fb.video.VideoWriter, picture: Callable[[], Any], start: float) -> Put:
     def put(rows: Sequence[Row]) -> None:
         sink.put(picture(), time=_time_of(rows, start))
 
     return put
 
 
-def _marks_writer(video: fb.VideoWriter, frames: MarkedFrames, start: float) -> Put:
+def _marks_writer(video: fb.video.VideoWriter, frames: MarkedFrames, start: float) -> Put:
     def put(rows: Sequence[Row]) -> None:
         paint = None if frames.paint is None else frames.paint()
         video.put(frames.picture(), frames.marks, _time_of(rows, start), paint=paint)
@@ -191,21 +191,21 @@ def _arrays(rows: Sequence[Row]) -> dict[str, Any]:
     return {"time": time, "frame": np.int64(row["frame"]), **outputs}
 
 
-def _open_video(work: Work, path: Path, reader: fb.Source) -> fb.VideoWriter:
+def _open_video(work: Work, path: Path, reader: fb.video.Source) -> fb.video.VideoWriter:
     """The video of a whole source has its sound; that of a part, which is joined to others, has none."""
-    return fb.VideoWriter(
+    return fb.video.VideoWriter(
         path, fps=_rate(work, reader), codec=work.codec, quality=work.quality, like=reader, sound=work.origin is None
     )
 
 
-def _open_masks(work: Work, path: Path, reader: fb.Source) -> fb.VideoWriter:
-    return fb.VideoWriter(
+def _open_masks(work: Work, path: Path, reader: fb.video.Source) -> fb.video.VideoWriter:
+    return fb.video.VideoWriter(
         path, reader.size, _rate(work, reader), work.codec, work.quality,
-        tags=fb.VideoTags(reader.tags.pixel_aspect), reason=MASKS,
+        tags=fb.video.VideoTags(reader.tags.pixel_aspect), reason=MASKS,
     )  # fmt: skip
 
 
-def _rate(work: Work, reader: fb.Source) -> float:
+def _rate(work: Work, reader: fb.video.Source) -> float:
     """Frames per second of a video that has one frame of ``work.every``."""
     return (reader.fps or 25.0) / work.every
 

@@ -50,7 +50,7 @@ def _row(source: str, time: float | None, frame: int | None, found: dict[str, An
     row: Any = dict.fromkeys(COLUMNS)
     if not source.isascii():  # bytes of a name that are no UTF-8 have no place in JSON and Parquet
         source = source.encode("utf-8", "backslashreplace").decode()
-    row.update(found, source=fb.masked_address(source), time=time, frame=frame)
+    row.update(found, source=fb.video.masked_address(source), time=time, frame=frame)
     return row
 
 

@@ -23,14 +23,14 @@ class Planes:
     The next frame is decoded by this thread while the GPU works on the last one.
     """
 
-    def __init__(self, work: Work, source: fb.Source, network: Network, times: Times) -> None:
+    def __init__(self, work: Work, source: fb.video.Source, network: Network, times: Times) -> None:
         self._every, self._network, self._times = work.every, network, times
         self._frames = source.frames(None if network.api.decodes else "cpu")
         self._number, self._ahead = 0, list[fb.Frame | fb.FramebindError | None]()
         self._last: fb.Frame | None = None
         self._finder = work.finder(network, source.size)
         self.mask = self._finder.mask
-        self.picture = MarkedFrames(lambda: self.last.planes, fb.Marks(), self._finder.paint)
+        self.picture = MarkedFrames(lambda: self.last.planes, fb.video.Marks(), self._finder.paint)
         self.copies = (network.upload,)
 
     @property

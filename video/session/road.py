@@ -27,7 +27,7 @@ def planes_api(work: Work) -> fb.Backend | None:
         return DECODING
     if is_masked:
         return None
-    if not task.is_painted or (is_painted and work.suffix not in fb.VideoWriter.suffixes):
+    if not task.is_painted or (is_painted and work.suffix not in fb.video.VideoWriter.suffixes):
         return None
     return GL if is_auto or BY_NAME[backend] is GL else None
 
@@ -37,7 +37,7 @@ def is_on_cuda(work: Work) -> bool:
     return planes_api(work) is DECODING
 
 
-def takes_planes(work: Work, source: fb.Source, api: fb.Backend | None, *, software: bool) -> bool:
+def takes_planes(work: Work, source: fb.video.Source, api: fb.Backend | None, *, software: bool) -> bool:
     """True if planes of this source are bound, if ``api`` is ``planes_api(work)``.
 
     On OpenGL only those of video files: other sources give no luma and chroma. A GPU draws masks faster than the CPU

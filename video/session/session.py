@@ -84,13 +84,13 @@ class Session:
         """The API on which planes are bound, if any are."""
         self._networks: dict[tuple[str, tuple[int, int] | None], Network] = {}
         self._takes_any_size: dict[str, bool] = {}
-        self._overlay: fb.Overlay | None = None
+        self._overlay: fb.video.Overlay | None = None
         self._timer: fb.GlTimer | None = None
         self._cpu = time.process_time()
         """The process's CPU time at the last result."""
         self._times = Times()
         """The seconds of the last video."""
-        self._source: fb.Source | None = None
+        self._source: fb.video.Source | None = None
         """The last video."""
         self._stack = contextlib.ExitStack()
 
@@ -223,7 +223,7 @@ class Session:
                 mode = "disallow"
                 yield rows
 
-    def _renderer(self, stack: contextlib.ExitStack, work: Work, source: fb.Source, times: Times) -> Renderer:
+    def _renderer(self, stack: contextlib.ExitStack, work: Work, source: fb.video.Source, times: Times) -> Renderer:
         """The road of a video. A task of its own for each video: it remembers where things were in the frame before."""
         software = isinstance(self._context, fb.GlContext) and self._context.software
         if self._api is not None and (
@@ -235,9 +235,9 @@ class Session:
         load = partial(self._drawing_network, size=picture.size, timer=timer)
         return Textures(work, source, picture, load, self._marks, timer, times)
 
-    def _marks(self) -> fb.Overlay:
+    def _marks(self) -> fb.video.Overlay:
         """The overlay, made once: its font is 1.6 MB."""
-        self._overlay = self._overlay or fb.Overlay()
+        self._overlay = self._overlay or fb.video.Overlay()
         return self._overlay
 
     def _bound_network(self, name: str, api: fb.Backend) -> Network:

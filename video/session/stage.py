@@ -85,7 +85,7 @@ class VideoStage:
 
     Examples
     --------
-    >>> stage = fb.VideoStage("style")
+    >>> stage = fb.video.VideoStage("style")
     >>> with stage:
     ...     for row in stage("picture.png"):
     ...         print(row["source"], row["frame"], row["class"])
@@ -227,7 +227,7 @@ class VideoStage:
         """The path of the saved files without suffix; None if there are none."""
         if not self.work.save or self.output is None:
             return None
-        found = Path(place) if place is not None else self.output / Path(fb.masked_address(source)).stem
+        found = Path(place) if place is not None else self.output / Path(fb.video.masked_address(source)).stem
         for path in filter(Path.exists, self.work.outputs(found)):
             if path.resolve() == Path(source).resolve():
                 raise fb.SourceError(f"'{path}' is read and would be replaced: take another output")

@@ -21,10 +21,10 @@ class Textures:
     def __init__(
         self,
         work: Work,
-        source: fb.Source,
+        source: fb.video.Source,
         picture: fb.GlTexture,
         load: Callable[[str], Network],
-        overlay: Callable[[], fb.Overlay],
+        overlay: Callable[[], fb.video.Overlay],
         timer: fb.GlTimer,
         times: Times,
     ) -> None:

@@ -72,7 +72,7 @@ def best(scores: Array) -> list[tuple[int, float]]:
     return [(int(number), float(scores[number])) for number in order]
 
 
-def draw_best(overlay: fb.Marks, found: list[tuple[int, float]], names: list[str], size: tuple[int, int]) -> None:
+def draw_best(overlay: fb.video.Marks, found: list[tuple[int, float]], names: list[str], size: tuple[int, int]) -> None:
     """Draw a line for each class at the top left: its probability, also as a bar, and its name."""
     height = text_height(size)
     line, margin = height + height // 4, height // 2

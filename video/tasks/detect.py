@@ -186,7 +186,7 @@ def match(found: list[Detection], before: list[Detection]) -> list[Detection]:
     return found
 
 
-def draw_boxes(overlay: fb.Marks, found: list[Detection], names: list[str], size: tuple[int, int]) -> None:
+def draw_boxes(overlay: fb.video.Marks, found: list[Detection], names: list[str], size: tuple[int, int]) -> None:
     """Draw boxes and points, and on the upper edge of each box its class and score; or say that there is none."""
     if not found:
         draw_notice(overlay, f"no {names[0] if len(names) == 1 else 'object'} found", size)

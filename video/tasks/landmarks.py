@@ -148,7 +148,7 @@ def decode(values: Array, kind: Kind, side: int, region: Region) -> Skeleton:
     return Skeleton(points, seen, kind.region(points))
 
 
-def draw_skeleton(overlay: fb.Marks, skeleton: Skeleton | None, kind: Kind, size: tuple[int, int]) -> None:
+def draw_skeleton(overlay: fb.video.Marks, skeleton: Skeleton | None, kind: Kind, size: tuple[int, int]) -> None:
     """Draw the bones and points that are visible, or say that no person was found.
 
     A body's left side has one colour, its right side another.

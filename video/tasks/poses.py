@@ -112,7 +112,7 @@ def match(found: list[Followed], before: list[Followed], reach: float) -> list[F
     return found
 
 
-def draw_people(overlay: fb.Marks, found: list[Followed], size: tuple[int, int], least: float) -> None:
+def draw_people(overlay: fb.video.Marks, found: list[Followed], size: tuple[int, int], least: float) -> None:
     """Draw key points of the score ``least`` or more, and bones between them; each person has a colour.
 
     If there is no person, say so.

@@ -100,10 +100,10 @@ def finder(model: Model, size: tuple[int, int], effect: Effect | None = None, ba
         found = rows_of(mask.small, output if is_classes else None)
         return found
 
-    def mark(marks: fb.Marks) -> None:
+    def mark(marks: fb.video.Marks) -> None:
         draw_classes(marks, [names.index(each["class"]) for each in found], output, size)
 
-    def paint() -> Callable[[fb.Planes], None]:
+    def paint() -> Callable[[fb.video.Planes], None]:
         if is_classes:
             return partial(painter.color_classes, mask.small, colors)
         return partial(painter.cut_out, mask.small, color_of(background))
@@ -140,7 +140,7 @@ def present(shares: npt.NDArray[Any]) -> list[int]:
     return [int(number) for number in order if number and shares[number] >= LEAST_SHARE]
 
 
-def draw_classes(marks: fb.Marks, found: list[int], classes: Segmentation, size: tuple[int, int]) -> None:
+def draw_classes(marks: fb.video.Marks, found: list[int], classes: Segmentation, size: tuple[int, int]) -> None:
     """Draw the colours and names of the classes in a picture of ``size``, or say that there is none."""
     if found:
         names, colors = classes.names, palette(classes.channels)
@@ -196,7 +196,7 @@ class _Effect(NamedTuple):
     """The picture of an effect, and the results of the frame that was drawn last; see Drawing."""
 
     draw: Draw
-    mark: Callable[[fb.Marks], None]
+    mark: Callable[[fb.video.Marks], None]
     rows: Callable[[], list[dict[str, Any]]]
     mask: Callable[[], Mask]
 

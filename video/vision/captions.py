@@ -17,7 +17,7 @@ def text_height(size: tuple[int, int]) -> int:
     return round(9 + min(size[1] / 60, size[0] / 80))
 
 
-def draw_tag(overlay: fb.Marks, text: str, x: float, y: float, color: Color, size: tuple[int, int]) -> None:
+def draw_tag(overlay: fb.video.Marks, text: str, x: float, y: float, color: Color, size: tuple[int, int]) -> None:
     """Draw text on a background of ``color``, above the position if there is room, and wholly inside the picture."""
     height = text_height(size)
     wide, tall = overlay.text_width(text, height) + height // 2, height + height // 4
@@ -28,7 +28,7 @@ def draw_tag(overlay: fb.Marks, text: str, x: float, y: float, color: Color, siz
     overlay.text(text, left + height // 4, top + height // 8, ink, height)
 
 
-def draw_notice(overlay: fb.Marks, text: str, size: tuple[int, int]) -> None:
+def draw_notice(overlay: fb.video.Marks, text: str, size: tuple[int, int]) -> None:
     """Draw a sentence at the top left."""
     height = text_height(size)
     margin = height // 2
@@ -38,7 +38,7 @@ def draw_notice(overlay: fb.Marks, text: str, size: tuple[int, int]) -> None:
     overlay.text(text, 2 * margin, margin + height // 4, _WHITE, height)
 
 
-def draw_legend(overlay: fb.Marks, entries: Sequence[tuple[str, Color]], size: tuple[int, int]) -> None:
+def draw_legend(overlay: fb.video.Marks, entries: Sequence[tuple[str, Color]], size: tuple[int, int]) -> None:
     """Draw names with their colours at the top left, one below the other."""
     height = text_height(size)
     line, margin, swatch = height + height // 4, height // 2, round(0.7 * height)

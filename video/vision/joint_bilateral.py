@@ -66,7 +66,7 @@ class Enlarger:
         """The small picture (height, width), enlarged without any filter."""
         return small.take(self._columns.nearest, axis=1).take(self._rows.nearest, axis=0)
 
-    def along_edges(self, picture: fb.Planes, values: Array, where: Array) -> Iterator[tuple[Array, Array]]:
+    def along_edges(self, picture: fb.video.Planes, values: Array, where: Array) -> Iterator[tuple[Array, Array]]:
         """Means of the pixels nearby, weighted by distance and by likeness of colour, for some blocks.
 
         ``values`` (channels, height, width) are the small pictures, ``where`` (height, width) says which of their
@@ -115,7 +115,7 @@ class Colours:
     of red, green and blue.
     """
 
-    def __init__(self, picture: fb.Planes) -> None:
+    def __init__(self, picture: fb.video.Planes) -> None:
         self._picture = picture
         self._numbers = [plane.ravel() for plane in picture.planes]
         rows = np.array(picture.colours.rows())[:, :3] / picture.colours.largest

@@ -26,7 +26,7 @@ class MaskPainter:
     def __init__(self) -> None:
         self._enlarger: Enlarger | None = None
 
-    def cut_out(self, mask: Array, color: Color, planes: fb.Planes) -> None:
+    def cut_out(self, mask: Array, color: Color, planes: fb.video.Planes) -> None:
         """Paint a colour behind people: ``mask`` (height, width), from 0 to 1, says where they are."""
         enlarger = self._enlarger_of(mask, planes)
         lowest, highest = extremes(mask)
@@ -37,7 +37,7 @@ class MaskPainter:
             _put(coverage, pixels, 1 - person * person * (3 - 2 * person))  # GLSL's smoothstep
         planes.cover(coverage, color)
 
-    def color_classes(self, numbers: Array, colors: Sequence[Color], planes: fb.Planes) -> None:
+    def color_classes(self, numbers: Array, colors: Sequence[Color], planes: fb.video.Planes) -> None:
         """Mix into each pixel the colour of its class, but for class 0: ``numbers`` (height, width) are the classes."""
         present = [int(number) for number in np.flatnonzero(np.bincount(numbers.ravel())) if number]
         if not present:
@@ -55,7 +55,7 @@ class MaskPainter:
         for number, coverage in zip(present, coverages, strict=True):
             planes.cover(coverage, colors[number])
 
-    def _enlarger_of(self, mask: Array, planes: fb.Planes) -> Enlarger:
+    def _enlarger_of(self, mask: Array, planes: fb.video.Planes) -> Enlarger:
         """The enlarger for the sizes of a video's masks and frames, which stay the same."""
         if self._enlarger is None:
             (height, width), (rows, columns) = mask.shape, planes.planes[0].shape

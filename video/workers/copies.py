@@ -45,7 +45,7 @@ def put_outputs(unit: Unit, work: Work, place: Path) -> list[str]:
     urls = [str(each) for each in outputs_of(unit, work)]
     for made, url in zip(work.outputs(place), urls, strict=True):
         remote.put(made, url)
-    return [fb.masked_address(url) for url in urls]
+    return [fb.video.masked_address(url) for url in urls]
 
 
 def outputs_of(unit: Unit, work: Work) -> list[Path | str]:

@@ -46,7 +46,7 @@ def divide(unit: Unit, work: Work) -> tuple[Unit, ...]:
         return ()
     if not set(work.save) <= {"video", *TABLES} or work.suffix in (".gif", ".png") or work.codec == "gif":
         return ()
-    found = fb.divide_video(unit.source, unit.part_seconds, start=work.start, end=work.end, every=work.every)
+    found = fb.video.divide_video(unit.source, unit.part_seconds, start=work.start, end=work.end, every=work.every)
     if len(found) < 2:
         return ()
     folder = parts_folder(unit.place)
@@ -64,12 +64,12 @@ def work_on(unit: Unit, work: Work) -> Work:
     )  # fmt: skip
 
 
-def begins(part: fb.VideoPart, work: Work) -> Fraction:
+def begins(part: fb.video.VideoPart, work: Work) -> Fraction:
     """The second of the saved video at which a part begins: a whole tick."""
     return Fraction(round((part.start - work.start) * TICKS), TICKS) if part.frame else Fraction(0)
 
 
-def expected_frames(part: fb.VideoPart, work: Work) -> int:
+def expected_frames(part: fb.video.VideoPart, work: Work) -> int:
     """The number of frames of a part that are taken."""
     return -(-part.frames // work.every)
 
@@ -93,7 +93,9 @@ def join(unit: Unit, work: Work) -> dict[str, Any]:
 
 def _join_videos(unit: Unit, work: Work, files: list[Path], made: Path) -> None:
     starts = [begins(part.part, work) for part in unit.parts if part.part is not None]
-    fb.join_videos(list(zip(files, starts, strict=True)), made, sound_of=unit.source, sound_part=(work.start, work.end))
+    fb.video.join_videos(
+        list(zip(files, starts, strict=True)), made, sound_of=unit.source, sound_part=(work.start, work.end)
+    )
 
 
 def _joined_rows(unit: Unit, kind: str, files: list[Path]) -> Iterator[list[Row]]:

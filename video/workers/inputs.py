@@ -83,8 +83,8 @@ def _behind(name: str, output: str) -> list[Input]:
         inner = f"{output.rstrip('/')}/" if output.startswith(name.rstrip("/") + "/") else None
         if not (videos := [each for each in find(name, TAKEN) if inner is None or not each[0].startswith(inner)]):
             raise fb.SourceError(
-                f"there is no photograph and no video at '{fb.masked_address(name)}', and none that matches it as a "
-                "pattern"
+                f"there is no photograph and no video at '{fb.video.masked_address(name)}', and none that matches it as "
+                "a pattern"
             )
         return [Input(url, place) for url, place in videos]
     if path.is_dir():
@@ -95,7 +95,7 @@ def _behind(name: str, output: str) -> list[Input]:
         return [Input(path, Path(path.name))]
     if not (files := _outside(_matches(path), _fixed_part(path), output)):
         raise fb.SourceError(
-            f"there is no file or folder '{fb.masked_address(name)}', and no file that matches it as a pattern"
+            f"there is no file or folder '{fb.video.masked_address(name)}', and no file that matches it as a pattern"
         )
     return [Input(file, Path(file.name)) for file in files]
 

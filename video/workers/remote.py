@@ -39,7 +39,7 @@ def plain_url(name: str) -> str:
 
 def name_of(url: str) -> str:
     """A URL's name in records: without secrets, and with a digest of them, which tells it from other ones."""
-    masked = fb.masked_address(url)
+    masked = fb.video.masked_address(url)
     return masked if masked == url else f"{masked} {hashlib.sha256(url.encode()).hexdigest()[:16]}"
 
 
@@ -69,7 +69,7 @@ def find(url: str, suffixes: frozenset[str]) -> list[tuple[str, Path]]:
 def _place(name: str) -> Path:
     """A path below a folder. Object stores take any name."""
     if not name or ".." in PurePosixPath(name).parts or PurePosixPath(name).is_absolute():
-        raise fb.SourceError(f"'{fb.masked_address(name)}' is no name of a file, or leads out of its folder")
+        raise fb.SourceError(f"'{fb.video.masked_address(name)}' is no name of a file, or leads out of its folder")
     return Path(name)
 
 
@@ -99,7 +99,7 @@ def fetch(url: str, path: Path) -> None:
             room -= len(chunk)
             if room < 0:
                 raise fb.SourceError(
-                    f"'{fb.masked_address(url)}' does not fit on the disk: {RESERVE >> 30} GB stay free"
+                    f"'{fb.video.masked_address(url)}' does not fit on the disk: {RESERVE >> 30} GB stay free"
                 )
             target.write(chunk)
 
@@ -125,7 +125,7 @@ def check_output(url: str) -> None:
     """Raise SourceError for a URL at which nothing can be put."""
     if url.partition("://")[0] in READ_ONLY:
         raise fb.SourceError(
-            f"'{fb.masked_address(url)}' cannot be written: results go to one of {', '.join(sorted(SCHEMES))}"
+            f"'{fb.video.masked_address(url)}' cannot be written: results go to one of {', '.join(sorted(SCHEMES))}"
         )
 
 
@@ -134,15 +134,15 @@ def _system(url: str) -> tuple[Any, str]:
     scheme = url.partition("://")[0]
     if scheme not in SCHEMES | READ_ONLY:
         known = ", ".join(sorted(SCHEMES | READ_ONLY))
-        raise fb.SourceError(f"'{fb.masked_address(url)}': URLs begin with one of {known}, not '{scheme}'")
+        raise fb.SourceError(f"'{fb.video.masked_address(url)}': URLs begin with one of {known}, not '{scheme}'")
     try:
         system, path = importlib.import_module("fsspec.core").url_to_fs(url)
     except ImportError as error:
         raise fb.SourceError(
-            f"'{fb.masked_address(url)}' needs a package: {error}. pip install '.[remote]' brings fsspec"
+            f"'{fb.video.masked_address(url)}' needs a package: {error}. pip install '.[remote]' brings fsspec"
         ) from error
     except (OSError, ValueError) as error:
-        raise fb.SourceError(f"'{fb.masked_address(url)}' cannot be opened: {_reason(url, error)}") from error
+        raise fb.SourceError(f"'{fb.video.masked_address(url)}' cannot be opened: {_reason(url, error)}") from error
     return system, path
 
 
@@ -154,13 +154,15 @@ def _said(url: str) -> Iterator[None]:
     except fb.FramebindError:
         raise
     except Exception as error:
-        raise fb.SourceError(f"'{fb.masked_address(url)}': {type(error).__name__}: {_reason(url, error)}") from error
+        raise fb.SourceError(
+            f"'{fb.video.masked_address(url)}': {type(error).__name__}: {_reason(url, error)}"
+        ) from error
 
 
 def _reason(url: str, error: Exception) -> str:
     """An error's message without what may be secret in a URL, of which it may repeat parts."""
     rest = url.partition("://")[2]
     user, query = rest.partition("/")[0].rpartition("@")[0], rest.partition("?")[2]
-    text = fb.masked_address(str(error))
+    text = fb.video.masked_address(str(error))
     text = text.replace(f"{user}@", "***@") if user else text
     return text.replace(f"?{query}", "?***") if query else text

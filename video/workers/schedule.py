@@ -66,7 +66,9 @@ class Schedule:
                 self._waiting.appendleft(unit)
                 self._report(Lost(self._whole.get(unit, unit)))
             else:
-                error = f"WorkerDied: {why}, {MAX_ATTEMPTS} times, and {fb.masked_address(unit.source)} is given up"
+                error = (
+                    f"WorkerDied: {why}, {MAX_ATTEMPTS} times, and {fb.video.masked_address(unit.source)} is given up"
+                )
                 self.happened(Finished(unit, {"error": error}))
 
     def happened(self, event: Event) -> None:

@@ -21,7 +21,7 @@ class Unit:
     """The URL of the folder below which results are put, at ``place``; "" if that is a path here."""
     part_seconds: float | None = None
     """A video that is much longer than this is divided into parts of this length; None: it stays whole."""
-    part: fb.VideoPart | None = None
+    part: fb.video.VideoPart | None = None
     """The part of the video that is processed; None for all that the work names."""
     parts: tuple[Unit, ...] = ()
     """The parts whose results are joined to those of the video, if that is what is to be done."""

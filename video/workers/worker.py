@@ -206,14 +206,14 @@ def _begin(session: Session, unit: Unit, report: Report) -> Callable[[], Finishe
 
 def describe(error: Exception) -> dict[str, Any]:
     """The result of a unit that failed."""
-    return {"error": f"{type(error).__name__}: {fb.masked_address(str(error))}"}
+    return {"error": f"{type(error).__name__}: {fb.video.masked_address(str(error))}"}
 
 
 def _progress(unit: Unit, source: Path, work: Work, report: Report) -> Callable[[float], None]:
     """The function that takes the seconds of each frame, and reports a share a few times per second."""
     reported, end = time.monotonic(), work.end
     with contextlib.suppress(fb.SourceError):  # without PyAV there is no share; what is broken is said by the session
-        end = end or fb.video_seconds(source)
+        end = end or fb.video.video_seconds(source)
 
     def advance(seconds: float) -> None:
         nonlocal reported

@@ -34,7 +34,7 @@ class VideoPart:
 
     Examples
     --------
-    >>> fb.divide_video("clip.mp4", 60)
+    >>> fb.video.divide_video("clip.mp4", 60)
     [VideoPart(start=0.0, end=None, frame=0, frames=10)]
     """
 
@@ -75,7 +75,7 @@ def divide_video(
 
     Examples
     --------
-    >>> for part in fb.divide_video("clip.mp4", 60):
+    >>> for part in fb.video.divide_video("clip.mp4", 60):
     ...     with fb.open_source("clip.mp4", start=part.start, end=part.end) as source:
     ...         print(part.frame, part.frames, source.size)
     0 10 (64, 48)
@@ -120,7 +120,7 @@ def video_seconds(source: str | Path) -> float | None:
 
     Examples
     --------
-    >>> fb.video_seconds("clip.mp4")
+    >>> fb.video.video_seconds("clip.mp4")
     0.4
     """
     name = f"video '{masked_address(source)}'"

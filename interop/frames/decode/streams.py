@@ -46,7 +46,7 @@ class StreamOptions:
 
     Examples
     --------
-    >>> patient = fb.StreamOptions(stall=10, attempts=None, seconds=3600)
+    >>> patient = fb.video.StreamOptions(stall=10, attempts=None, seconds=3600)
     >>> patient.schemes[:2]
     ('http', 'https')
     """
@@ -107,9 +107,9 @@ def masked_address(source: str | Path) -> str:
 
     Examples
     --------
-    >>> fb.masked_address("rtsp://me:secret@192.168.1.20/door?token=hidden&size=2")
+    >>> fb.video.masked_address("rtsp://me:secret@192.168.1.20/door?token=hidden&size=2")
     'rtsp://***@192.168.1.20/door?token=***&size=***'
-    >>> fb.masked_address("rtmp://example.com/live/key")
+    >>> fb.video.masked_address("rtmp://example.com/live/key")
     'rtmp://example.com/live/***'
     """
     text = str(source)

@@ -23,7 +23,7 @@ class WorkTime:
 
     Examples
     --------
-    >>> work = fb.WorkTime(busy=1.5, waited=0.5)
+    >>> work = fb.video.WorkTime(busy=1.5, waited=0.5)
     >>> print(f"busy for {work.busy / (work.busy + work.waited):.0%} of the time")
     busy for 75% of the time
     """

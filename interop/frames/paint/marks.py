@@ -29,7 +29,7 @@ class Marks:
 
     Examples
     --------
-    >>> marks = fb.Marks()
+    >>> marks = fb.video.Marks()
     >>> marks.box(10, 10, 40, 20, (1.0, 0.0, 0.0))
     >>> marks
     <Marks: shapes and letters to draw: 1>
@@ -116,7 +116,7 @@ class Marks:
 
         Examples
         --------
-        >>> marks, picture = fb.Marks(), np.zeros((32, 64, 3), np.uint8)
+        >>> marks, picture = fb.video.Marks(), np.zeros((32, 64, 3), np.uint8)
         >>> marks.fill(0, 0, 64, 16, (1.0, 0.5, 0.0))
         >>> marks.paint(picture)
         >>> picture[8, 32]

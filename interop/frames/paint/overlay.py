@@ -74,7 +74,7 @@ class Overlay(Uncopied, Marks):
     Examples
     --------
     >>> with fb.GlContext.headless():
-    ...     picture, overlay = fb.GlTexture.from_array(np.zeros((32, 64, 3), np.uint8)), fb.Overlay()
+    ...     picture, overlay = fb.GlTexture.from_array(np.zeros((32, 64, 3), np.uint8)), fb.video.Overlay()
     ...     overlay.fill(0, 0, 64, 16, (1.0, 0.0, 0.0))
     ...     overlay.text("24 fps", 2, 16, height=16)
     ...     overlay.draw(picture)

@@ -35,7 +35,7 @@ class Planes(NamedTuple):
     Examples
     --------
     >>> colours = fb.YuvPicture([np.zeros((2, 2), np.uint8), np.zeros((1, 1, 2), np.uint8)]).colours
-    >>> planes = fb.Planes([np.full((2, 2), 16, np.uint8), *np.full((2, 1, 1), 128, np.uint8)], 2, 2, colours)
+    >>> planes = fb.video.Planes([np.full((2, 2), 16, np.uint8), *np.full((2, 1, 1), 128, np.uint8)], 2, 2, colours)
     >>> planes.cover(np.array([[0, 128], [255, 255]], np.uint8), (1.0, 1.0, 1.0))
     >>> planes.planes[0]
     array([[ 16, 126],

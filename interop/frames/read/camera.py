@@ -51,7 +51,7 @@ class Camera:
 
     Examples
     --------
-    >>> fb.Camera(0, "a webcam").index
+    >>> fb.video.Camera(0, "a webcam").index
     0
     """
 
@@ -68,7 +68,7 @@ def list_cameras() -> list[Camera]:
 
     Examples
     --------
-    >>> for camera in fb.list_cameras():
+    >>> for camera in fb.video.list_cameras():
     ...     source = fb.open_source(camera.index)
     ...     source.stop()
     """

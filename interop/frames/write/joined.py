@@ -44,7 +44,7 @@ def join_videos(
 
     Examples
     --------
-    >>> fb.join_videos([("clip.mp4", 0), ("clip.mp4", 0.4)], "twice.mp4")
+    >>> fb.video.join_videos([("clip.mp4", 0), ("clip.mp4", 0.4)], "twice.mp4")
     >>> with fb.open_source("twice.mp4") as source:
     ...     source.length
     20

@@ -94,8 +94,8 @@ class VideoWriter(Uncopied):
 
     Examples
     --------
-    >>> marks = fb.Marks()
-    >>> with fb.open_source("clip.mp4") as source, fb.VideoWriter("marked.mp4", like=source) as video:
+    >>> marks = fb.video.Marks()
+    >>> with fb.open_source("clip.mp4") as source, fb.video.VideoWriter("marked.mp4", like=source) as video:
     ...     for frame in source.frames("cpu"):
     ...         marks.text(f"{frame.time:.2f} s", 4, 4)
     ...         video.put(frame, marks)

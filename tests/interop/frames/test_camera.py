@@ -185,7 +185,7 @@ def test_a_missing_camera_lists_those_that_are_there(tmp_path: Path) -> None:
         (tmp_path / f"video{index}").mkdir()
         (tmp_path / f"video{index}" / "name").write_text(name + "\n")
     found = cameras_in(tmp_path)
-    assert found == [fb.Camera(2, "HD Webcam"), fb.Camera(10, "Grabber")]
+    assert found == [fb.video.Camera(2, "HD Webcam"), fb.video.Camera(10, "Grabber")]
     assert "Cameras here: 2 'HD Webcam', 10 'Grabber'" in why_closed(7, "camera 7", found)
     assert "you may not open /dev/video10: join its group" in why_closed(10, "camera 10", found)
 

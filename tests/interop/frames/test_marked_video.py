@@ -31,8 +31,8 @@ def planes_in(path: Path) -> list[list[Array]]:
 
 def marked(source: Path, target: Path, **options: Any) -> list[float]:
     """A copy of a video with a red rectangle on it, encoded without loss. Returns the times of its frames."""
-    marks, times = fb.Marks(), list[float]()
-    with fb.open_source(source) as reader, fb.VideoWriter(target, quality=0, like=reader, **options) as video:
+    marks, times = fb.video.Marks(), list[float]()
+    with fb.open_source(source) as reader, fb.video.VideoWriter(target, quality=0, like=reader, **options) as video:
         for frame in reader.frames("cpu"):
             marks.fill(8, 12, 16, 20, RED)
             video.put(frame, marks)
@@ -135,7 +135,7 @@ def add_all(marks: Marks) -> None:
 def test_the_cpu_paints_what_gl_draws(context: fb.GlContext) -> None:
     context.check()
     noise = np.random.default_rng(0).integers(0, 256, (120, 160, 4)).astype(np.uint8)
-    texture, overlay, marks = fb.GlTexture.from_array(noise), fb.Overlay(), fb.Marks()
+    texture, overlay, marks = fb.GlTexture.from_array(noise), fb.video.Overlay(), fb.video.Marks()
     add_all(overlay)
     overlay.draw(texture)
     add_all(marks)
@@ -148,7 +148,7 @@ def test_the_cpu_paints_what_gl_draws(context: fb.GlContext) -> None:
 
 
 def test_marks_of_another_scale_are_those_of_the_places_and_sizes_at_that_scale() -> None:
-    scaled, plain = fb.Marks(scale=0.5), fb.Marks()
+    scaled, plain = fb.video.Marks(scale=0.5), fb.video.Marks()
     for marks, unit in ((scaled, 2), (plain, 1)):
         marks.box(10 * unit, 6 * unit, 40 * unit, 20 * unit, RED, 3 * unit, 5 * unit)
         marks.fill(60 * unit, 30 * unit, 20 * unit, 8 * unit, RED, 2 * unit)
@@ -165,11 +165,11 @@ def test_marks_of_another_scale_are_those_of_the_places_and_sizes_at_that_scale(
 @pytest.mark.parametrize(("shape", "dtype"), [((4, 6), np.uint8), ((4, 6, 2), np.uint8), ((4, 6, 3), np.float32)])
 def test_arrays_that_are_no_pictures_are_refused(shape: tuple[int, ...], dtype: Any) -> None:
     with pytest.raises(fb.BindingError, match="give HxWx3 or HxWx4 of uint8"):
-        fb.Marks().paint(np.zeros(shape, dtype))
+        fb.video.Marks().paint(np.zeros(shape, dtype))
 
 
 def test_pictures_that_do_not_fit(tmp_path: Path) -> None:
-    video = fb.VideoWriter(tmp_path / "a.mp4")
+    video = fb.video.VideoWriter(tmp_path / "a.mp4")
     video.put(fb.YuvPicture.from_frame(av.VideoFrame(64, 48, "yuv420p")))
     with pytest.raises(fb.SourceError, match="takes frames of 64x48, not 32x48"):
         video.put(fb.YuvPicture.from_frame(av.VideoFrame(32, 48, "yuv420p")))

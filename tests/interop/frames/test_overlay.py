@@ -23,7 +23,7 @@ def canvas() -> fb.GlTexture:
     return fb.GlTexture.from_array(np.full((64, 128, 4), (0, 0, 0, 255), np.uint8))
 
 
-def drawn(overlay: fb.Overlay) -> np.ndarray:
+def drawn(overlay: fb.video.Overlay) -> np.ndarray:
     """A black picture with the overlay on it: (64, 128, 4), uint8."""
     texture = canvas()
     overlay.draw(texture)
@@ -31,7 +31,7 @@ def drawn(overlay: fb.Overlay) -> np.ndarray:
 
 
 def test_a_filled_rectangle_covers_its_pixels_and_no_others(context: fb.GlContext) -> None:
-    overlay = fb.Overlay()
+    overlay = fb.video.Overlay()
     overlay.fill(10, 20, 30, 8, RED)
     expected = np.zeros((64, 128, 4), np.uint8)
     expected[..., 3] = 255
@@ -41,7 +41,7 @@ def test_a_filled_rectangle_covers_its_pixels_and_no_others(context: fb.GlContex
 
 
 def test_a_box_is_its_outline(context: fb.GlContext) -> None:
-    overlay = fb.Overlay()
+    overlay = fb.video.Overlay()
     overlay.box(11, 21, 40, 20, RED, thickness=2)
     expected = np.zeros((64, 128), np.uint8)
     expected[20:42, 10:52] = 255
@@ -50,7 +50,7 @@ def test_a_box_is_its_outline(context: fb.GlContext) -> None:
 
 
 def test_lines_and_points(context: fb.GlContext) -> None:
-    overlay = fb.Overlay()
+    overlay = fb.video.Overlay()
     overlay.line(10, 10, 10, 50, WHITE, thickness=4)
     overlay.point(80.5, 30.5, RED, diameter=21)
     red = drawn(overlay)[..., 0]
@@ -62,7 +62,7 @@ def test_lines_and_points(context: fb.GlContext) -> None:
 
 def test_a_line_that_moves_a_little_changes_a_little(context: fb.GlContext) -> None:
     """Places that differ by rounding alone look alike: the demos compare pictures with lines at computed places."""
-    overlay = fb.Overlay()
+    overlay = fb.video.Overlay()
     pictures: list[np.ndarray] = []
     for move in (0.0, 0.002):
         overlay.line(10 + move, 10, 97, 47 + move, WHITE, thickness=3)
@@ -74,7 +74,7 @@ def test_a_line_that_moves_a_little_changes_a_little(context: fb.GlContext) -> N
 
 def test_opacity_mixes_with_what_is_there(context: fb.GlContext) -> None:
     texture = fb.GlTexture.from_array(np.full((64, 128, 4), 255, np.uint8))
-    overlay = fb.Overlay()
+    overlay = fb.video.Overlay()
     overlay.fill(0, 0, 128, 64, (0.0, 0.0, 0.0, 0.5))
     overlay.draw(texture)
     pixels = texture.read()
@@ -83,7 +83,7 @@ def test_opacity_mixes_with_what_is_there(context: fb.GlContext) -> None:
 
 @pytest.mark.parametrize("height", [16, 40])
 def test_text_is_as_wide_and_high_as_it_says(context: fb.GlContext, height: int) -> None:
-    overlay = fb.Overlay()
+    overlay = fb.video.Overlay()
     overlay.text("HIH", 5, 4, height=height)
     ys, xs = np.nonzero(drawn(overlay)[..., 0] > 64)
     width = overlay.text_width("HIH", height)
@@ -98,7 +98,7 @@ def test_text_at_whole_pixels_is_what_the_font_renderer_drew(context: fb.GlConte
 
     expected = Image.new("L", (128, 64))
     ImageDraw.Draw(expected).text((7, 9), "R", 255, ImageFont.load_default(0.8 * 24))
-    overlay = fb.Overlay()
+    overlay = fb.video.Overlay()
     overlay.text("R", 7, 9, height=24)
     assert np.abs(drawn(overlay)[..., 0].astype(int) - np.asarray(expected)).max() <= 1
 
@@ -119,7 +119,7 @@ def test_text_of_other_languages_is_spelled_in_letters_that_the_font_has() -> No
 
 @pytest.mark.usefixtures("transliteration")
 def test_text_is_as_wide_as_its_spelling(context: fb.GlContext) -> None:
-    overlay = fb.Overlay()
+    overlay = fb.video.Overlay()
     overlay.text(" \u2603", 80, 4)
     drawn(overlay)
     overlay.text("Vögel", 2, 4)
@@ -129,13 +129,13 @@ def test_text_is_as_wide_as_its_spelling(context: fb.GlContext) -> None:
 
 
 def test_digits_are_equally_wide_so_that_figures_stand_still(context: fb.GlContext) -> None:
-    overlay = fb.Overlay()
+    overlay = fb.video.Overlay()
     for height in (10, 15, 24, 40):
         assert len({overlay.text_width(digit, height) for digit in "0123456789"}) == 1
 
 
 def test_corners_are_round_and_their_edges_are_antialiased(context: fb.GlContext) -> None:
-    overlay = fb.Overlay()
+    overlay = fb.video.Overlay()
     overlay.fill(10, 10, 40, 30, RED, radius=8)
     overlay.box(70, 12, 40, 30, RED, thickness=4, radius=8)
     red = drawn(overlay)[..., 0]
@@ -153,7 +153,7 @@ def test_corners_are_round_and_their_edges_are_antialiased(context: fb.GlContext
 
 
 def test_many_strokes_are_a_few_calls_and_allocate_nothing(context: fb.GlContext) -> None:
-    overlay, texture = fb.Overlay(), canvas()
+    overlay, texture = fb.video.Overlay(), canvas()
     texture.framebuffer()
     live = dict(context.objects.live)
     fb.transfers.reset()

@@ -253,7 +253,7 @@ def test_pictures_are_polled_from_all_kinds_of_sources(tmp_path: Path, live_serv
         assert (picture.format, picture.matrix, picture.width, picture.height) == ("yuv444p", "bt709", 64, 48)
 
 
-def polled(source: fb.Source, count: int) -> Iterator[fb.YuvPicture]:
+def polled(source: fb.video.Source, count: int) -> Iterator[fb.YuvPicture]:
     """The next pictures of a source, as many as are asked for or until its end."""
     source.ready, frames = threading.Event(), source.frames(wait=False)
     while count and not source.ended:

@@ -36,11 +36,11 @@ ADDRESSES = (
 
 @pytest.mark.parametrize("address", ADDRESSES)
 def test_what_is_masked(address: str) -> None:
-    masked = fb.masked_address(address)
+    masked = fb.video.masked_address(address)
     assert "S3CRET" not in masked and "***" in masked
-    assert fb.masked_address(masked) == masked
-    assert fb.masked_address(f"'{address.replace(' ', '')}' is lost").count("S3CRET") == 0
-    assert "S3CRET" not in fb.masked_address(Path(address))
+    assert fb.video.masked_address(masked) == masked
+    assert fb.video.masked_address(f"'{address.replace(' ', '')}' is lost").count("S3CRET") == 0
+    assert "S3CRET" not in fb.video.masked_address(Path(address))
 
 
 @pytest.mark.parametrize(
@@ -49,13 +49,13 @@ def test_what_is_masked(address: str) -> None:
      "file:///a/b=c", "synthetic:/a/b", "is it there? a=b", "0", "udp://@239.0.0.1:1234"],
 )  # fmt: skip
 def test_what_stays(text: str) -> None:
-    assert fb.masked_address(text) == text
+    assert fb.video.masked_address(text) == text
 
 
 def test_what_is_shown_of_an_address() -> None:
-    assert fb.masked_address("rtsp://me:a@10.0.0.2/door?c=1&d") == "rtsp://***@10.0.0.2/door?c=***&***"
-    assert fb.masked_address("cannot open 'http://a:b@c/d?e=f': no") == "cannot open 'http://***@c/d?e=***': no"
-    assert fb.masked_address("rtmp://a/live/key?b=c") == "rtmp://a/live/***?b=***"
+    assert fb.video.masked_address("rtsp://me:a@10.0.0.2/door?c=1&d") == "rtsp://***@10.0.0.2/door?c=***&***"
+    assert fb.video.masked_address("cannot open 'http://a:b@c/d?e=f': no") == "cannot open 'http://***@c/d?e=***': no"
+    assert fb.video.masked_address("rtmp://a/live/key?b=c") == "rtmp://a/live/***?b=***"
 
 
 DOORS: dict[str, Callable[[str], object]] = {
@@ -63,10 +63,10 @@ DOORS: dict[str, Callable[[str], object]] = {
     "open_source by OpenCV": CameraReader,
     "open_source from a second on": lambda address: fb.open_source(address, start=1),
     "open_source by a decoder": lambda address: fb.open_source(address, decoder="cpu"),
-    "video_seconds": fb.video_seconds,
-    "divide_video": lambda address: fb.divide_video(address, 3),
-    "join_videos": lambda address: fb.join_videos([(Path(address), 0.0)], Path("out.mp4")),
-    "VideoWriter": lambda address: fb.VideoWriter(address, (64, 48)),
+    "video_seconds": fb.video.video_seconds,
+    "divide_video": lambda address: fb.video.divide_video(address, 3),
+    "join_videos": lambda address: fb.video.join_videos([(Path(address), 0.0)], Path("out.mp4")),
+    "VideoWriter": lambda address: fb.video.VideoWriter(address, (64, 48)),
 }
 CHOSEN = (
     "http://me:S3CRET@127.0.0.1:1/x?token=S3CRET#S3CRET", "rtmp://127.0.0.1:1/live/S3CRET", "HTTP://127.0.0.1:1/?S3CRET",
@@ -105,7 +105,7 @@ def test_no_status_of_a_lost_stream_has_a_secret(
     live_server.data = write_clip(tmp_path / "a.ts", frames=10, options={"bf": "0"}).read_bytes()
     address = live_server.address.replace("://", "://me:S3CRET@") + "?token=S3CRET"
     with caplog.at_level(logging.DEBUG):
-        source = fb.open_source(address, stream=fb.StreamOptions(stall=0.3, attempts=1))
+        source = fb.open_source(address, stream=fb.video.StreamOptions(stall=0.3, attempts=1))
         reader = source._reader
         assert isinstance(reader, StreamReader)
         while reader._next() is not None:
@@ -113,7 +113,7 @@ def test_no_status_of_a_lost_stream_has_a_secret(
         said = [source.name, repr(source), reader.status, *(thread.name for thread in threading.enumerate())]
         live_server.is_there = False
         with pytest.raises(fb.SourceError) as raised:
-            open_stream(address, fb.StreamOptions())
+            open_stream(address, fb.video.StreamOptions())
         with pytest.raises(fb.SourceError) as lost:
             reader.reopen()
     said += [*caplog.messages, *traceback.format_exception(raised.value), *traceback.format_exception(lost.value)]

@@ -21,7 +21,7 @@ from support.video.clips import write_clip
 from support.video.live_server import LiveServer
 from support.video.textures import textures
 
-IMPATIENT = fb.StreamOptions(stall=0.3, attempts=2)
+IMPATIENT = fb.video.StreamOptions(stall=0.3, attempts=2)
 PACKET = 188
 """Bytes of a packet of an MPEG transport stream."""
 
@@ -34,7 +34,7 @@ def recording(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     return write_clip(path, frames=50, options=options).read_bytes()
 
 
-def opened(server: LiveServer, options: fb.StreamOptions = IMPATIENT) -> StreamReader:
+def opened(server: LiveServer, options: fb.video.StreamOptions = IMPATIENT) -> StreamReader:
     reader = open_stream(server.address, options)
     assert isinstance(reader, StreamReader) and reader.live
     return reader
@@ -154,11 +154,11 @@ def test_only_schemes_that_were_allowed(caplog: pytest.LogCaptureFixture) -> Non
     ):
         fb.open_source("udp://127.0.0.1:9")
     with pytest.raises(fb.SourceError, match=r"begin with one of rtsp, not 'http'"):
-        fb.open_source("http://127.0.0.1:9/a", stream=fb.StreamOptions(schemes=("rtsp",)))
+        fb.open_source("http://127.0.0.1:9/a", stream=fb.video.StreamOptions(schemes=("rtsp",)))
     with pytest.raises(ValueError, match="'file' is no scheme of streams"):
-        fb.StreamOptions(schemes=("file",))
+        fb.video.StreamOptions(schemes=("file",))
     with pytest.raises(ValueError, match="stall is 0 seconds"):
-        fb.StreamOptions(stall=0)
+        fb.video.StreamOptions(stall=0)
 
 
 def test_a_scheme_in_capitals(live_server: LiveServer, recording: bytes) -> None:

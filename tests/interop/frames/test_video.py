@@ -199,7 +199,7 @@ def test_a_recording_of_something_live_shows_each_picture_for_its_time(
 ) -> None:
     now = [100.0]
     monkeypatch.setattr(time, "perf_counter", lambda: now[0])
-    sink, texture = fb.VideoWriter(tmp_path / "a.avi", (32, 32), fps=10, live=True), fb.GlTexture(32, 32)
+    sink, texture = fb.video.VideoWriter(tmp_path / "a.avi", (32, 32), fps=10, live=True), fb.GlTexture(32, 32)
     # One comes too soon, one late, and before the one at 5.0 is a pause, which is cut out.
     for number, seconds in enumerate((0.0, 0.05, 0.101, 0.351, 5.0, 5.101)):
         now[0] = 100.0 + seconds
@@ -267,7 +267,7 @@ def test_what_cannot_be_opened_says_what_to_try(tmp_path: Path) -> None:
 def test_video_sink_keeps_every_frame_in_order(context: fb.GlContext, tmp_path: Path) -> None:
     path = tmp_path / "made" / "here.avi"
     texture = fb.GlTexture(64, 48, "rgba8")
-    sink = fb.VideoWriter(path, (64, 48), fps=10)
+    sink = fb.video.VideoWriter(path, (64, 48), fps=10)
     for number in range(8):
         texture.write(np.full((48, 64, 4), (20 * number, 255 - 20 * number, 40, 255), np.uint8))
         before = dict(context.objects.live)
@@ -289,7 +289,7 @@ def test_video_sink_keeps_every_frame_in_order(context: fb.GlContext, tmp_path: 
 def test_picture_sink_writes_the_last_picture(context: fb.GlContext, tmp_path: Path) -> None:
     picture = np.dstack([numbered(5)[..., ::-1], np.full((18, 33), 255, np.uint8)])
     texture = fb.GlTexture.from_array(picture)
-    sink = fb.VideoWriter(tmp_path / "last.png", (33, 18))
+    sink = fb.video.VideoWriter(tmp_path / "last.png", (33, 18))
     sink.put(texture)
     assert fb.transfers.by_reason.get(("download", "picture file")) is None
     sink.close()
@@ -312,7 +312,7 @@ def test_a_full_disk_is_said_and_leaves_the_file_that_was_there(
     path, size = tmp_path / name, (64, 48)
     path.write_bytes(b"of an earlier run")
     texture, random = fb.GlTexture(*size), np.random.default_rng(0)
-    sink = fb.VideoWriter(path, size)
+    sink = fb.video.VideoWriter(path, size)
     full_disk(6000)
     for _ in range(12):
         texture.write(random.integers(0, 256, (48, 64, 4), np.uint8))
@@ -332,8 +332,8 @@ def test_a_file_is_replaced_when_the_new_one_is_complete(context: fb.GlContext, 
     kept.write_bytes(b"of an earlier run")
     kept.chmod(0o600)
     link.symlink_to(kept)
-    fb.VideoWriter(link, (32, 32)).close()  # no picture
-    sink = fb.VideoWriter(link, (32, 32))
+    fb.video.VideoWriter(link, (32, 32)).close()  # no picture
+    sink = fb.video.VideoWriter(link, (32, 32))
     for _ in range(4):
         sink.put(texture)
     assert kept.read_bytes() == b"of an earlier run"
@@ -344,7 +344,7 @@ def test_a_file_is_replaced_when_the_new_one_is_complete(context: fb.GlContext, 
 
 def test_a_video_that_nobody_closed_is_complete_or_not_there(context: fb.GlContext, tmp_path: Path) -> None:
     for name, pictures in (("a.avi", 5), ("b.avi", 0)):
-        sink = fb.VideoWriter(tmp_path / name, (32, 32))
+        sink = fb.video.VideoWriter(tmp_path / name, (32, 32))
         for _ in range(pictures):
             sink.put(fb.GlTexture(32, 32))
         del sink
@@ -362,11 +362,11 @@ def test_a_sink_that_cannot_be_opened(context: fb.GlContext, tmp_path: Path) -> 
         tmp_path / "zero\0.png": "cannot be written: .*null",
     }.items():
         with pytest.raises(fb.SourceError, match=message):
-            fb.VideoWriter(target, (8, 8))
+            fb.video.VideoWriter(target, (8, 8))
     (tmp_path / "taken.mp4").mkdir()
     with pytest.raises(fb.SourceError, match="cannot be written: something else than a file is there"):
-        fb.VideoWriter(tmp_path / "taken.mp4", (64, 48))
-    sink = fb.VideoWriter(tmp_path / "clip.mp4", (64, 48))
+        fb.video.VideoWriter(tmp_path / "taken.mp4", (64, 48))
+    sink = fb.video.VideoWriter(tmp_path / "clip.mp4", (64, 48))
     with pytest.raises(fb.SourceError, match="takes rgba8 pictures of 64x48, not 32x32"):
         sink.put(fb.GlTexture(32, 32, "rgba8"))
     sink.close()

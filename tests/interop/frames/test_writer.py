@@ -106,18 +106,21 @@ def test_pictures_of_another_kind_are_an_error(context: fb.GlContext, tmp_path: 
         (planes, texture, "takes planes, as its first frame was, not a GlTexture"),
     ]  # fmt: skip
     for number, (first, wrong, message) in enumerate(wrongs):
-        with fb.VideoWriter(tmp_path / f"{number}.mp4", SIZE) as video:
+        with fb.video.VideoWriter(tmp_path / f"{number}.mp4", SIZE) as video:
             video.put(first)
             with pytest.raises(fb.SourceError, match=message):
                 video.put(wrong)
         assert (tmp_path / f"{number}.mp4").is_file()
     wrong: Any = "a picture"
-    with fb.VideoWriter(tmp_path / "none.mp4") as video:
+    with fb.video.VideoWriter(tmp_path / "none.mp4") as video:
         with pytest.raises(fb.SourceError, match="takes frames, textures, planes or arrays, not a str"):
             video.put(wrong)
         with pytest.raises(fb.SourceError, match=r"takes frames in the CPU's memory: source.frames\('cpu'\)"):
             video.put(fb.YuvPicture([object()] * 3, format="yuv420p", width=8, height=4))
-    with fb.VideoWriter(tmp_path / "none.mp4", (6, 4)) as video, pytest.raises(fb.SourceError, match="of 6x4, not 8x4"):
+    with (
+        fb.video.VideoWriter(tmp_path / "none.mp4", (6, 4)) as video,
+        pytest.raises(fb.SourceError, match="of 6x4, not 8x4"),
+    ):
         video.put(planes)
     assert not (tmp_path / "none.mp4").exists(), "a video without frames is none"
 
@@ -127,8 +130,8 @@ def test_marks_are_painted_on_pictures_of_all_kinds(context: fb.GlContext, tmp_p
     planes = fb.YuvPicture([np.full((48, 64), 50, np.uint8), np.full((24, 32, 2), 128, np.uint8)], matrix="bt601")
     pictures: list[Any] = [fb.GlTexture.from_array(array), array, planes, fb.Frame(planes)]
     for number, picture in enumerate(pictures):
-        path, marks = tmp_path / f"{number}.mp4", fb.Marks()
-        with fb.VideoWriter(path, quality=5) as video:
+        path, marks = tmp_path / f"{number}.mp4", fb.video.Marks()
+        with fb.video.VideoWriter(path, quality=5) as video:
             for left in (0, 32):
                 marks.fill(left, 16, 32, 16, (1.0, 0.5, 0.0))
                 video.put(picture, marks)
@@ -145,7 +148,7 @@ def test_a_video_is_like_its_source(tmp_path: Path) -> None:
     for options, streams in (({}, ["video", "audio"]), ({"sound": False}, ["video"])):
         with fb.open_source(source, start=0.055) as reader:
             assert (reader.file, reader.part) == (source, (0.055, None))
-            with fb.VideoWriter(tmp_path / "b.mp4", like=reader, **options) as video:
+            with fb.video.VideoWriter(tmp_path / "b.mp4", like=reader, **options) as video:
                 times = [frame.time for frame in reader.frames("cpu") if video.put(frame) is None]
         with av.open(str(tmp_path / "b.mp4")) as container:
             assert [stream.type for stream in container.streams] == streams
@@ -166,7 +169,7 @@ def test_old_names_work_with_a_warning(context: fb.GlContext, tmp_path: Path) ->
         pytest.warns(DeprecationWarning, match="MarkedVideo is deprecated.* use VideoWriter"),
         fb.MarkedVideo(tmp_path / "b.mp4", fps=10) as video,
     ):
-        video.put(planes, fb.Marks(), 0.0)
+        video.put(planes, fb.video.Marks(), 0.0)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.mp4", "b.mp4"]
     with pytest.warns(DeprecationWarning), fb.open_sink(None, context, SIZE) as sink, fb.transfer_guard("disallow"):
         assert sink.put(texture)

@@ -30,7 +30,7 @@ def write(
     path: Path, context: fb.GlContext, times: list[float | None], size: tuple[int, int] = (64, 48), **options: Any
 ) -> None:
     texture = fb.GlTexture(*size)
-    with fb.VideoWriter(path, size, **{"fps": 25, **options}) as sink:
+    with fb.video.VideoWriter(path, size, **{"fps": 25, **options}) as sink:
         for number, time in enumerate(times):
             texture.write(np.dstack([picture(STEP * number, *size), np.full(size[::-1], 255, np.uint8)]))
             sink.put(texture, time=time)
@@ -62,7 +62,7 @@ def test_each_format_keeps_pictures_in_order(
 def test_colours_survive(context: fb.GlContext, tmp_path: Path) -> None:
     for size in ((64, 48), (960, 720)):  # BT.601, BT.709
         texture = fb.GlTexture.from_array(np.full((size[1], size[0], 4), (200, 40, 90, 255), np.uint8))
-        with fb.VideoWriter(tmp_path / "a.mp4", size, quality=10) as sink:
+        with fb.video.VideoWriter(tmp_path / "a.mp4", size, quality=10) as sink:
             sink.put(texture)
         with fb.open_source(tmp_path / "a.mp4") as source:
             (read,) = [frame.read() for frame in textures(source, context)]
@@ -79,7 +79,7 @@ def test_times_and_odd_sizes_are_kept(context: fb.GlContext, tmp_path: Path) -> 
 
 def test_times_of_a_gif_are_hundredths(tmp_path: Path) -> None:
     times = [0.0, 0.04, 0.05, 0.3, 0.301, 0.9]
-    with fb.VideoWriter(tmp_path / "a.gif", (64, 48), fps=25) as sink:
+    with fb.video.VideoWriter(tmp_path / "a.gif", (64, 48), fps=25) as sink:
         for number, time in enumerate(times):
             sink.put(np.full((48, 64, 4), 40 * number, np.uint8), time=time)
     with av.open(str(tmp_path / "a.gif")) as container:
@@ -89,7 +89,7 @@ def test_times_of_a_gif_are_hundredths(tmp_path: Path) -> None:
 
 def test_hevc_plays_on_apple_s_machines(tmp_path: Path) -> None:
     for frames in (1, 2, 1, 2, 1):  # the encoder gave few frames any time of decoding: one time of ten it was refused
-        with fb.VideoWriter(tmp_path / "a.mp4", (64, 48), codec="hevc") as sink:
+        with fb.video.VideoWriter(tmp_path / "a.mp4", (64, 48), codec="hevc") as sink:
             for _ in range(frames):
                 sink.put(np.zeros((48, 64, 4), np.uint8))
     with av.open(str(tmp_path / "a.mp4")) as container:
@@ -161,7 +161,7 @@ def test_languages_and_chapters_are_copied(name: str, began: float, tmp_path: Pa
 
 def test_a_gif_has_no_sound(tmp_path: Path) -> None:
     source = write_clip(tmp_path / "source.mp4", frames=2, sound=True)
-    with fb.open_source(source) as reader, fb.VideoWriter(tmp_path / "a.gif", like=reader) as sink:
+    with fb.open_source(source) as reader, fb.video.VideoWriter(tmp_path / "a.gif", like=reader) as sink:
         sink.put(np.zeros((48, 64, 4), np.uint8))
     with av.open(str(tmp_path / "a.gif")) as container:
         assert [stream.type for stream in container.streams] == ["video"]
@@ -170,7 +170,7 @@ def test_a_gif_has_no_sound(tmp_path: Path) -> None:
 def test_sound_whose_clock_is_set_back_goes_on(tmp_path: Path) -> None:
     source = write_clip(tmp_path / "source.ts", "mpeg2video", frames=30, sound=True)
     source.write_bytes(source.read_bytes() * 2)
-    with fb.open_source(source) as reader, fb.VideoWriter(tmp_path / "a.mkv", fps=25, like=reader) as sink:
+    with fb.open_source(source) as reader, fb.video.VideoWriter(tmp_path / "a.mkv", fps=25, like=reader) as sink:
         for _ in range(60):
             sink.put(np.zeros((48, 64, 4), np.uint8))
     before, after = sound_packets(source), sound_packets(tmp_path / "a.mkv")
@@ -181,7 +181,7 @@ def test_sound_whose_clock_is_set_back_goes_on(tmp_path: Path) -> None:
 
 def test_a_part_of_a_file_without_an_index_has_its_sound_from_the_start(tmp_path: Path) -> None:
     source = write_clip(tmp_path / "source.ts", "mpeg2video", frames=60, sound=True)
-    with fb.open_source(source, start=1.2) as reader, fb.VideoWriter(tmp_path / "a.mkv", like=reader) as sink:
+    with fb.open_source(source, start=1.2) as reader, fb.video.VideoWriter(tmp_path / "a.mkv", like=reader) as sink:
         sink.put(np.zeros((48, 64, 4), np.uint8))
     times = [time for time, _ in sound_packets(tmp_path / "a.mkv")]
     assert -0.1 <= times[0] <= 0.03 and times[-1] == pytest.approx(1.2, abs=0.1)
@@ -189,21 +189,21 @@ def test_a_part_of_a_file_without_an_index_has_its_sound_from_the_start(tmp_path
 
 def test_what_cannot_be_written_is_said(context: fb.GlContext, tmp_path: Path) -> None:
     with pytest.raises(fb.SourceError, match=r"there is no codec 'mpeg9': take one of h264, hevc"):
-        fb.VideoWriter(tmp_path / "a.mp4", (64, 48), codec="mpeg9")
+        fb.video.VideoWriter(tmp_path / "a.mp4", (64, 48), codec="mpeg9")
     with pytest.raises(fb.SourceError, match=r"a.webm' cannot be written: .*\.mkv"):
         write(tmp_path / "a.webm", context, [None], codec="prores")
     with pytest.raises(fb.SourceError, match=r"a.mp4' cannot be written: .*No such file"):
         AvFile(tmp_path / "a.mp4", (64, 48), VideoSettings(25, sound=Sound(tmp_path / "missing.mp4")))
     with pytest.raises(fb.SourceError, match="mjpeg has no quality to choose"):
-        fb.VideoWriter(tmp_path / "a.avi", (64, 48), quality=3)
+        fb.video.VideoWriter(tmp_path / "a.avi", (64, 48), quality=3)
     with pytest.raises(fb.SourceError, match="prores has no quality to choose"):
-        fb.VideoWriter(tmp_path / "a.mov", (64, 48), codec="prores", quality=3)
-    sink = fb.VideoWriter(tmp_path / "a.mp4", (64, 48))
+        fb.video.VideoWriter(tmp_path / "a.mov", (64, 48), codec="prores", quality=3)
+    sink = fb.video.VideoWriter(tmp_path / "a.mp4", (64, 48))
     with pytest.raises(fb.SourceError, match="a frame at 1 seconds comes after one at 2 seconds"):
         for time in (2.0, 1.0):
             sink.put(np.zeros((48, 64, 4), np.uint8), time=time)
         sink.close()
-    sink = fb.VideoWriter(tmp_path / "a.mp4", (64, 48))
+    sink = fb.video.VideoWriter(tmp_path / "a.mp4", (64, 48))
     with pytest.raises(fb.SourceError, match="comes after the end of all clocks"):  # a damaged file may claim it
         sink.put(np.zeros((48, 64, 4), np.uint8), time=1e15)
         sink.close()
@@ -219,7 +219,7 @@ def test_nvenc_is_never_replaced_by_another_encoder(context: fb.GlContext, tmp_p
     if fb.find_gpus():
         pytest.skip("there may be a GPU that encodes")
     with pytest.raises(fb.SourceError, match=r"written: hevc_nvenc needs NVENC, and it does not open .*'hevc' encodes"):
-        fb.VideoWriter(tmp_path / "a.mp4", (64, 48), codec="hevc_nvenc")
+        fb.video.VideoWriter(tmp_path / "a.mp4", (64, 48), codec="hevc_nvenc")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -230,7 +230,7 @@ def test_a_full_disk_is_said_and_leaves_the_file_that_was_there(
     path = tmp_path / name
     path.write_bytes(b"an earlier run")
     texture, random = fb.GlTexture(64, 48), np.random.default_rng(0)
-    sink = fb.VideoWriter(path, (64, 48))
+    sink = fb.video.VideoWriter(path, (64, 48))
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (3000, before[1]))
     try:

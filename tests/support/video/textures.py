@@ -7,6 +7,6 @@ from collections.abc import Iterator
 import framebind as fb
 
 
-def textures(source: fb.Source, on: fb.GlContext | fb.Window) -> Iterator[fb.GlTexture]:
+def textures(source: fb.video.Source, on: fb.GlContext | fb.Window) -> Iterator[fb.GlTexture]:
     """The texture of each frame."""
     return (frame.texture for frame in source.frames(on))

@@ -39,7 +39,7 @@ def watch(context: fb.GlContext, server: RtspServer, tmp_path: Path) -> Callable
 
     def run(*steps: tuple[Callable[[Watcher], bool], Callable[[], None]]) -> list[dict[str, Any]]:
         work = Work("classify", str(path), save=(), options=ModelOptions())
-        options = fb.StreamOptions(stall=0.4, seconds=20)
+        options = fb.video.StreamOptions(stall=0.4, seconds=20)
         addresses = [server.address(number) for number in range(len(PATTERNS))]
         watcher, left = Watcher(DrawingViewer(context, work), addresses, options), list(steps)
         end = time.monotonic() + 60

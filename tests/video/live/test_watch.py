@@ -66,7 +66,7 @@ def pictures(folder: Path, colour: str, count: int = 3, size: tuple[int, int] = 
 
 def watcher_of(context: fb.GlContext, model: str, *addresses: str) -> Watcher:
     work = Work("classify", model, save=(), options=ModelOptions())
-    return Watcher(DrawingViewer(context, work), addresses, fb.StreamOptions(seconds=0.0, stall=0.3))
+    return Watcher(DrawingViewer(context, work), addresses, fb.video.StreamOptions(seconds=0.0, stall=0.3))
 
 
 def rows_of(path: Path) -> list[dict[str, Any]]:
@@ -102,7 +102,7 @@ def test_streams_whose_frames_are_bound_share_a_model(context: fb.GlContext, tmp
     turn_track(clip, 90)
     addresses = [pictures(tmp_path, "red"), pictures(tmp_path, "blue", size=(20, 10)), str(clip)]
     viewer = BindingViewer(context, Work("classify", model, save=(), options=ModelOptions()), api=GL)
-    watcher, file = Watcher(viewer, addresses, fb.StreamOptions()), tmp_path / "found.jsonl"
+    watcher, file = Watcher(viewer, addresses, fb.video.StreamOptions()), tmp_path / "found.jsonl"
     fb.transfers.reset()
     with contextlib.closing(viewer.model), watcher.pictures[2].looking():
         watcher.run(file, lambda: None)
@@ -167,7 +167,7 @@ def test_a_mask_is_made_at_the_size_of_the_page_s_picture(context: fb.GlContext,
     half[:, WIDEST:] = 255
     cv2.imwrite(str(tmp_path / "half.png"), half)
     viewer = BindingViewer(context, Work("segment", str(model), save=(), options=ModelOptions()), api=GL)
-    with contextlib.closing(viewer.model), viewer.open(str(tmp_path / "half.png"), fb.StreamOptions()) as source:
+    with contextlib.closing(viewer.model), viewer.open(str(tmp_path / "half.png"), fb.video.StreamOptions()) as source:
         view = viewer.view(source, "half")
         frame = next(frame for frame in viewer.frames(source) if frame is not None)
         view.find(frame)
@@ -189,7 +189,7 @@ def test_networks_of_any_size_are_shared_by_size(context: fb.GlContext, tmp_path
     addresses = [pictures(tmp_path, colour, size=size) for colour, size in sizes.items()]
     work = Work("style", save=(), options=ModelOptions())
     viewer = DrawingViewer(context, work)
-    watcher = Watcher(viewer, addresses, fb.StreamOptions())
+    watcher = Watcher(viewer, addresses, fb.video.StreamOptions())
     watcher.run(None, lambda: None)
     assert [stream.state for stream in watcher.streams] == ["ended"] * 3
     assert len(viewer.networks) == 2, "one for wide pictures, one for high ones"
@@ -247,7 +247,7 @@ def test_who_looks_when_a_stream_is_over_sees_its_last_picture(
 def test_a_camera_that_was_given_up_is_opened_again(context: fb.GlContext, model: str, webcam: Webcam) -> None:
     webcam.delay = 0.01
     work = Work("classify", model, save=(), options=ModelOptions())
-    watcher = Watcher(DrawingViewer(context, work), ["0"], fb.StreamOptions(seconds=None))
+    watcher = Watcher(DrawingViewer(context, work), ["0"], fb.video.StreamOptions(seconds=None))
     (stream,) = watcher.streams
     counts = list[int]()
 

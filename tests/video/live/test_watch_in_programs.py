@@ -70,7 +70,7 @@ def test_frames_have_rows_if_something_is_there(
 ) -> None:
     work = Work("detect", str(model_path("face_detection_front")), save=(), options=ModelOptions())
     file = tmp_path / "found.jsonl"
-    watcher = Watcher(DrawingViewer(context, work), [str(faces)], fb.StreamOptions())
+    watcher = Watcher(DrawingViewer(context, work), [str(faces)], fb.video.StreamOptions())
     watcher.run(file, lambda: None, all_frames=all_frames)
     rows = [json.loads(line) for line in file.read_text().splitlines()]
     assert [row["frame"] for row in rows] == (list(range(10)) if all_frames else [3, 4])

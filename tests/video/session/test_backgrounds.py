@@ -25,7 +25,7 @@ def painted(folder: Path, background: str, dark: int = 20, suffix: str = ".png")
     picture[:, 32:] = 255
     cv2.imwrite(str(folder / "a.png"), picture)
     out = folder / "out"
-    with fb.VideoStage("matte", model, save="video", suffix=suffix, output=out, background=background) as stage:
+    with fb.video.VideoStage("matte", model, save="video", suffix=suffix, output=out, background=background) as stage:
         stage.rows(folder / "a.png")
     (file,) = out.rglob("000000.png" if suffix == ".png" else f"*{suffix}")
     read, frame = cv2.VideoCapture(str(file)).read()

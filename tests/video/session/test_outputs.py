@@ -78,7 +78,7 @@ def test_any_model_s_outputs_are_saved_as_they_are(tmp_path: Path) -> None:
         seen = (np.log(read["t1"][:, 0]) * 0.25 + 0.5) * 255
         # Three roundings: to Y, to U or V, and back.
         np.testing.assert_allclose(seen, [picture(number) for number in range(3)], atol=2.5)
-    with fb.VideoStage(model=model) as stage:
+    with fb.video.VideoStage(model=model) as stage:
         rows = stage.rows(source, end=0.06)
         (table,) = stage({"path": [str(source)]})
     assert [row["outputs"]["t1"].shape for row in rows] == [(1, 48, 64, 3)] * 2  # type: ignore[typeddict-item]
@@ -96,7 +96,7 @@ def test_raw_outputs_are_kept_in_memory_by_their_bytes() -> None:
 def test_outputs_of_an_integer_model_are_what_litert_s_stand_for(tmp_path: Path) -> None:
     (model := tmp_path / "int8.tflite").write_bytes(convolution("int8", (1, 8, 8, 3), 4))
     cv2.imwrite(str(tmp_path / "a.png"), np.full((8, 8, 3), 200, np.uint8))
-    with fb.VideoStage(model=model) as stage:
+    with fb.video.VideoStage(model=model) as stage:
         (row,) = stage.rows(tmp_path / "a.png")
     interpreter = litert.Interpreter(model_path=str(model))
     interpreter.allocate_tensors()
@@ -125,7 +125,7 @@ def test_outputs_of_an_integer_model_are_what_litert_s_stand_for(tmp_path: Path)
 )
 def test_options_that_do_not_go_together(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        fb.VideoStage(output="out", **options)
+        fb.video.VideoStage(output="out", **options)
 
 
 @pytest.mark.parametrize("context", ["gl"], indirect=True)
@@ -145,7 +145,7 @@ def test_masks_are_a_video_pictures_and_run_lengths(task: str, is_bound: bool, t
         cv2.imwrite(str(folder / f"{number}.png"), half)
     fb.transfers.reset()
     for form in ("video", "png", "rle"):
-        stage = fb.VideoStage(task, model, save=["masks", "jsonl"], masks=form, output=tmp_path / form)
+        stage = fb.video.VideoStage(task, model, save=["masks", "jsonl"], masks=form, output=tmp_path / form)
         if is_bound:
             with Session(stage.work, road="planes") as session:
                 place = tmp_path / form / folder.stem
@@ -202,11 +202,11 @@ def test_painted_frames_as_pictures_are_replaced_as_a_whole(tmp_path: Path) -> N
     (model := tmp_path / "bright.tflite").write_bytes(brightness(1))
     source, output = write_clip(tmp_path / "a.mp4", frames=6), tmp_path / "out"
     options: dict[str, Any] = dict(save=["video"], suffix=".png", output=output, every=2)
-    with fb.VideoStage("matte", model, **options) as stage:
+    with fb.video.VideoStage("matte", model, **options) as stage:
         stage.rows(source)
         with pytest.raises(fb.SourceError, match="is there"):
             stage.rows(source)
-    with fb.VideoStage("matte", model, overwrite=True, **options) as stage:
+    with fb.video.VideoStage("matte", model, overwrite=True, **options) as stage:
         stage.rows(source, end=0.1)
         assert sorted(path.name for path in (output / "a.frames").iterdir()) == ["000000.png", "000002.png"]
         assert cv2.imread(str(output / "a.frames" / "000002.png")).shape == (48, 64, 3)

@@ -147,7 +147,7 @@ def test_results_are_replaced_only_when_told_and_sources_never(
 def test_a_damaged_video_leaves_no_output(tmp_path: Path, model: str) -> None:
     source = write_clip(tmp_path / "a.mkv", size=SIZE, frames=40)
     source.write_bytes(source.read_bytes()[: source.stat().st_size // 2])
-    stage = pickle.loads(pickle.dumps(fb.VideoStage("detect", model, save=["video"], output=tmp_path / "out")))
+    stage = pickle.loads(pickle.dumps(fb.video.VideoStage("detect", model, save=["video"], output=tmp_path / "out")))
     with pytest.raises(fb.SourceError, match="is damaged"), stage:
         stage.rows(source)
     assert list((tmp_path / "out").iterdir()) == []

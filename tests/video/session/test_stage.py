@@ -1,4 +1,4 @@
-"""``fb.VideoStage``: rows of real videos, in this process and in others, beside the caller's own GL context."""
+"""``fb.video.VideoStage``: rows of real videos, in this process and in others, beside the caller's own GL context."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_rows_of_a_part_beside_the_callers_context(
 ) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")  # as in an actor of Ray: contexts are made to find the GPU
     source, output = write_clip(tmp_path / "a.mp4", frames=10), tmp_path / "out"
-    stage = fb.VideoStage("detect", model, save=["jsonl"], output=output, every=2)
+    stage = fb.video.VideoStage("detect", model, save=["jsonl"], output=output, every=2)
     with pickle.loads(pickle.dumps(stage)) as stage:
         rows = []
         for row in stage(source, start=0.2, end=0.36):
@@ -50,7 +50,7 @@ def test_rows_of_a_part_beside_the_callers_context(
 @pytest.mark.usefixtures("context")
 def test_two_videos_at_once_and_a_batch_of_columns(tmp_path: Path, model: str) -> None:
     source = str(write_clip(tmp_path / "a.mp4", frames=3))
-    with fb.VideoStage("detect", model) as stage:
+    with fb.video.VideoStage("detect", model) as stage:
         assert stage.times() == {}
         pairs = list(zip(stage(source), stage(source), strict=True))
         assert {"decode", "model", "cpu"} <= {name for lane in stage.times().values() for name in lane}
@@ -71,7 +71,7 @@ def test_two_videos_at_once_and_a_batch_of_columns(tmp_path: Path, model: str) -
 @pytest.mark.usefixtures("model")
 def test_a_pool_of_processes(tmp_path: Path, model: str) -> None:
     paths = [str(write_clip(tmp_path / f"{number}.mp4", frames=2)) for number in range(3)]
-    stage = fb.VideoStage("detect", model)
+    stage = fb.video.VideoStage("detect", model)
     with multiprocessing.get_context("spawn").Pool(1) as pool:
         found = pool.map(stage.rows, [*paths])
     assert [[(row["source"], row["frame"]) for row in rows] for rows in found] == [[(p, 0), (p, 1)] for p in paths]
@@ -79,14 +79,14 @@ def test_a_pool_of_processes(tmp_path: Path, model: str) -> None:
 
 def test_descriptions_that_mean_nothing() -> None:
     with pytest.raises(ValueError, match=r"task 'nothing' is none of .*classify"):
-        fb.VideoStage("nothing")  # type: ignore[arg-type]
+        fb.video.VideoStage("nothing")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="needs the folder"):
-        fb.VideoStage("detect", save=["jsonl"])
+        fb.video.VideoStage("detect", save=["jsonl"])
     with pytest.raises(ValueError, match="output='' is no folder"):
-        fb.VideoStage("detect", save=["jsonl"], output="")
+        fb.video.VideoStage("detect", save=["jsonl"], output="")
     with pytest.raises(ValueError, match="is none of video, masks, jsonl, parquet, npz"):
-        fb.VideoStage("detect", save=["csv"], output="out")  # type: ignore[list-item]
+        fb.video.VideoStage("detect", save=["csv"], output="out")  # type: ignore[list-item]
     with pytest.raises(ValueError, match="from second 3 to 1"):
-        fb.VideoStage("detect", start=3, end=1.0)
+        fb.video.VideoStage("detect", start=3, end=1.0)
     with pytest.raises(ValueError, match="every is 0"):
-        fb.VideoStage("detect", every=0)
+        fb.video.VideoStage("detect", every=0)

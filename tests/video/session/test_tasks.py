@@ -73,7 +73,7 @@ def test_rows_are_those_of_the_cpu(
     (folder := tmp_path / "frames").mkdir()
     for number, picture in enumerate(pictures):
         cv2.imwrite(str(folder / f"{number}.png"), picture[..., ::-1])
-    with fb.VideoStage(task, str(path)) as stage:
+    with fb.video.VideoStage(task, str(path)) as stage:
         rows = stage.rows(folder)
     model = CpuModel(path)
     make = find_task(task).finder
@@ -105,6 +105,6 @@ def test_classes_have_the_names_of_a_file(tmp_path: Path) -> None:
     (model := tmp_path / "colors.tflite").write_bytes(color_classifier())
     (labels := tmp_path / "colors.txt").write_text("red\ngreen\nblue\nd\ne\nf\n")
     cv2.imwrite(str(tmp_path / "a.png"), np.full((16, 16, 3), (255, 0, 0), np.uint8))
-    with fb.VideoStage("classify", model, labels=labels) as stage:
+    with fb.video.VideoStage("classify", model, labels=labels) as stage:
         rows = stage.rows(tmp_path / "a.png")
     assert len(rows) == 5 and rows[0]["class"] == "blue" and rows[0]["score"] == max(row["score"] or 0 for row in rows)

@@ -22,7 +22,7 @@ CASES = [("420", (36, 52), (9, 13)), ("422", (50, 46), (17, 9)), ("444 of 10 bit
 """A format, the picture's size, and the mask's: smaller by a whole number, by another one, and larger."""
 
 
-def picture(name: str, size: tuple[int, int]) -> fb.Planes:
+def picture(name: str, size: tuple[int, int]) -> fb.video.Planes:
     """A dark disc before a bright ground, with noise."""
     columns, rows, bits = FORMATS[name]
     random, planes = np.random.default_rng(0), list[Array]()
@@ -32,16 +32,16 @@ def picture(name: str, size: tuple[int, int]) -> fb.Planes:
         disc = np.hypot(x - 0.45, y[:, None] - 0.55) < 0.3
         numbers = np.where(disc, inside, outside) + random.normal(0, 6, shape)
         planes.append((numbers * 2 ** (bits - 8)).astype(np.uint8 if bits == 8 else np.uint16))
-    return fb.Planes(planes, columns, rows, YuvColours("bt709", "limited", bits))
+    return fb.video.Planes(planes, columns, rows, YuvColours("bt709", "limited", bits))
 
 
-def colours_of(planes: fb.Planes, numbers: list[Array]) -> Array:
+def colours_of(planes: fb.video.Planes, numbers: list[Array]) -> Array:
     """Red, green and blue, not clipped."""
     rows = np.array(planes.colours.rows())
     return np.stack(numbers, -1) / planes.colours.largest @ rows[:, :3].T + rows[:, 3]
 
 
-def means(planes: fb.Planes, values: Array) -> Array:
+def means(planes: fb.video.Planes, values: Array) -> Array:
     """The values (height, width, n) at the picture's size, by the formula in ``masks.SPREAD``."""
     (height, width), (rows, columns) = planes.planes[0].shape, values.shape[:2]
     repeats = [(1, 1), (planes.rows, planes.columns), (planes.rows, planes.columns)]
@@ -61,7 +61,7 @@ def means(planes: fb.Planes, values: Array) -> Array:
     return np.asarray(total / weights)
 
 
-def check_painted(before: list[Array], planes: fb.Planes, shares: Array, colors: list[Any]) -> None:
+def check_painted(before: list[Array], planes: fb.video.Planes, shares: Array, colors: list[Any]) -> None:
     """Compare with planes that have so much (height, width, n) of n colours mixed into them."""
     numbers = np.array([planes.colours.numbers(*color) for color in colors])
     for plane, (old, new) in enumerate(zip(before, planes.planes, strict=True)):

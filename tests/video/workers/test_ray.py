@@ -69,7 +69,7 @@ def test_a_stage_in_ray_data(tmp_path: Path, model: str) -> None:
     (tmp_path / "broken.mp4").write_bytes(b"no video")
     videos = data.from_items([{"path": str(path)} for path in [*clips, tmp_path / "broken.mp4"]])
     rows = videos.map_batches(
-        fb.VideoStage, fn_constructor_args=("detect", model), batch_size=1, compute=data.ActorPoolStrategy(size=2)
+        fb.video.VideoStage, fn_constructor_args=("detect", model), batch_size=1, compute=data.ActorPoolStrategy(size=2)
     ).take_all()
     assert sorted(row["source"] for row in rows if not row["error"]) == sorted(3 * [str(path) for path in clips])
     (broken,) = [row for row in rows if row["error"]]
