@@ -83,8 +83,8 @@ def _behind(name: str, output: str) -> list[Input]:
         inner = f"{output.rstrip('/')}/" if output.startswith(name.rstrip("/") + "/") else None
         if not (videos := [each for each in find(name, TAKEN) if inner is None or not each[0].startswith(inner)]):
             raise fb.SourceError(
-                f"there is no photograph and no video at '{fb.video.masked_address(name)}', and none that matches it as "
-                "a pattern"
+                f"there is no photograph and no video at '{fb.video.masked_address(name)}', and none that matches "
+                "it as a pattern"
             )
         return [Input(url, place) for url, place in videos]
     if path.is_dir():
