@@ -14,7 +14,7 @@ from ..interop.uncopied import Uncopied
 from .engine import Engine
 from .litert.native import log
 from .options import GpuDelegateOptions, as_options
-from .plan.binding import Crop, Values
+from .plan.binding import Crop, TensorLayout, Values
 from .read.reader import read_file, read_model
 from .report import DelegatedOp, PartitionReport, describe_operators
 from .run.frames import mappings
@@ -254,13 +254,15 @@ class GpuDelegate(Uncopied):
         crop: Crop | Sequence[Crop | None] | None = None,
         rotation: float | Sequence[float] = 0.0,
         flip: str = "",
+        layout: TensorLayout | None = None,
     ) -> None:
         """Let the model read (an input) or write (an output) ``obj`` in place of CPU memory, from the next invoke on.
 
         Binding again replaces; another object of the same kind and format costs nothing.
 
         A buffer holds float32 values in BHWC order without padding: element (b, y, x, c) is at ((b*H + y)*W + x)*C + c.
-        For a quantized tensor of the model they are the real numbers, not the integers.
+        For a quantized tensor of the model they are the real numbers, not the integers. For a model with channels first
+        (NCHW, see ``layout_of``) they are in that order. Textures and pictures are bound to it as to any other model.
 
         An array with ``__dlpack__`` or ``__cuda_array_interface__``, and one of pyopencl, has float32 or float16 values
         and the tensor's shape, or for rank 4 also (B, C, H, W); dimensions of 1 may be left out. Its strides may be any
@@ -306,6 +308,8 @@ class GpuDelegate(Uncopied):
             Degrees by which the rectangle is turned clockwise around its centre; for inputs. Or a list, as crops.
         flip
             "horizontal", "vertical" or "both": how the rectangle, or the output, is mirrored.
+        layout
+            "nchw" or "nhwc": the order of the tensor's dimensions if it is a picture, in place of ``layout_of``.
 
         Raises
         ------
@@ -318,9 +322,21 @@ class GpuDelegate(Uncopied):
             tensor_index = tensor_number(self.engine.model, tensor_index)
         if isinstance(obj, _HOLDERS):
             obj, crop, rotation = stored(obj, crop, rotation)
-        values: Any = (mean, std, order, crop, rotation, flip)
+        values: Any = (mean, std, order, crop, rotation, flip, layout)
         if not self.engine.main.rebind(obj, tensor_index, values):
             self.engine.main.bind(obj, tensor_index, mappings(*values))
+
+    def layout_of(self, tensor_index: int | str) -> TensorLayout:
+        """The order of dimensions of an input or output of the model, given by number or name, if it is a picture.
+
+        "nchw" (batch, channels, height, width) is a tensor of rank 4 whose second dimension is 1 to 4, if the model
+        itself moves the channels to the end (an input that is only read by TRANSPOSE, an output that one writes), or if
+        the last two dimensions are above 4. Every other tensor is "nhwc", also before
+        ``allocate_tensors``.
+        """
+        number, claims = tensor_number(self.engine.model, tensor_index), self.engine.claims.get(0)
+        tensor = claims.tensors.get(number) if claims is not None else None
+        return "nchw" if tensor is not None and tensor.channels_first else "nhwc"
 
     def unbind(self, tensor_index: int | str) -> None:
         """Let the tensor, given by number or name, be in CPU memory again. Does nothing if no object is bound."""

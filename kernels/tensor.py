@@ -26,6 +26,17 @@ def broadcast_shape(shapes: list[tuple[int, ...]]) -> tuple[int, ...]:
 
 
 Shape = tuple[int, int, int, int]
+Permutation = tuple[int, int, int, int]
+"""The dimensions of a tensor in another order."""
+TO_CHANNELS_LAST: Permutation = (0, 2, 3, 1)
+TO_CHANNELS_FIRST: Permutation = (0, 3, 1, 2)
+"""The permutations of TRANSPOSE from NCHW (batch, channels, height, width) to BHWC, and back."""
+
+
+def permuted(shape: Shape, permutation: Permutation) -> Shape:
+    """The sizes, or strides, of four dimensions in another order."""
+    a, b, c, d = permutation
+    return shape[a], shape[b], shape[c], shape[d]
 
 
 @dataclass(frozen=True)
@@ -48,11 +59,13 @@ class Frame:
 class BoundObject:
     """The id of the object that is bound to ``tensor``, if a copy stands between it and the model's kernels.
 
-    ``frame`` is the frame that the object holds, if each frame of a batch has an object of its own.
+    ``frame`` is the frame that the object holds, if each frame of a batch has an object of its own. Dimension i of the
+    object is dimension ``permutation[i]`` of the tensor.
     """
 
     tensor: int
     frame: Frame | None = None
+    permutation: Permutation = (0, 1, 2, 3)
 
 
 TensorId = int | Scratch | BoundObject | Frame
@@ -142,7 +155,9 @@ class TensorInfo:
     ``scales``: if this is the float view of a constant of 8-bit integers, their scales: one, or one per output channel.
     ``exact_in_f32``: the integers come from an operator on the GPU, which computes only integers that a float32 can
     hold. ``bounds``: the smallest and the largest integer that it may hold, if an operator on the GPU computes it. None
-    means the bounds of its type.
+    means the bounds of its type. ``channels_first``: as a picture, its dimensions are batch, channels, height and width
+    (NCHW). ``transposed``: the model itself moves these channels to the end before it reads the tensor, or from there
+    when it writes it.
     """
 
     name: str
@@ -155,6 +170,13 @@ class TensorInfo:
     scales: tuple[float, ...] = ()
     exact_in_f32: bool = False
     bounds: Bounds | None = None
+    channels_first: bool = False
+    transposed: bool = False
+
+    @property
+    def picture_shape(self) -> Shape:
+        """The tensor as a picture: batch, height, width, channels."""
+        return permuted(self.bhwc, TO_CHANNELS_LAST) if self.channels_first else self.bhwc
 
     @cached_property
     def bhwc(self) -> Shape:

@@ -13,6 +13,7 @@ from ...kernels.tensor import TensorInfo
 from ..lower.lowering import check_lowering
 from ..read.model import OPTIONAL, Subgraph
 from ..transform.graph import Graph, Node
+from .channels_first import with_layouts
 from .complex_numbers import shared_with_cpu
 from .integers import unread_integers
 from .shape_rules import Shape
@@ -115,7 +116,8 @@ def claim(
     supported = {index: nodes for index, nodes in parsed.nodes.items() if index not in unsupported}
     unneeded = unneeded_constants(supported, subgraph) | unread_integers(supported)
     nodes = {index: nodes for index, nodes in supported.items() if index not in unneeded}
-    return Claims(nodes, unsupported, unneeded, parsed.tensors, _constant_derived(subgraph), variables.on_gpu)
+    tensors = with_layouts(subgraph, parsed.tensors)
+    return Claims(nodes, unsupported, unneeded, tensors, _constant_derived(subgraph), variables.on_gpu)
 
 
 def claim_again(
@@ -136,7 +138,8 @@ def claim_again(
     nodes = {index: parsed.nodes[index] for index in operators if index in parsed.nodes}
     unsupported = {index: parsed.unsupported[index] for index in operators if index in parsed.unsupported}
     unsupported |= _unlowered(nodes, parsed.tensors, target())
-    return Claims(nodes, unsupported, {}, parsed.tensors, _constant_derived(subgraph), variables.on_gpu)
+    tensors = with_layouts(subgraph, parsed.tensors)
+    return Claims(nodes, unsupported, {}, tensors, _constant_derived(subgraph), variables.on_gpu)
 
 
 def _unlowered_once(

@@ -10,7 +10,7 @@ import numpy as np
 
 from ...kernels.operation import FusedOp, Launch, LocalArrays, PackedArray, Unsupported
 from ...kernels.target import Target
-from ...kernels.tensor import LARGEST_WHOLE_HALF, BoundObject, Frame, Scratch, Shape, TensorId, slices
+from ...kernels.tensor import LARGEST_WHOLE_HALF, BoundObject, Frame, Scratch, Shape, TensorId, permuted, slices
 from ...kernels.views import Resize
 from ..transform.graph import Alias
 
@@ -135,7 +135,8 @@ class Lowered:
             return self.shapes[tensor]
         batch, height, width, channels = self.shapes[tensor.tensor]
         frame = tensor.frame if isinstance(tensor, BoundObject) else tensor
-        return (batch if frame is None else batch // frame.count, height, width, channels)
+        shape = (batch if frame is None else batch // frame.count, height, width, channels)
+        return permuted(shape, tensor.permutation) if isinstance(tensor, BoundObject) else shape
 
     def parent(self, tensor: TensorId) -> TensorId:
         """The tensor in whose memory this one lies; the tensor itself if it has its own memory."""

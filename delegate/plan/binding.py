@@ -13,7 +13,11 @@ from ...kernels.views import Dense, Picture, PlanePicture, Quantized, Sliced, St
 
 Values = float | Sequence[float]
 Crop = tuple[float, float, float, float]
-How = Literal["direct", "at most one conversion dispatch", "one conversion dispatch for each frame"]
+TensorLayout = Literal["nchw", "nhwc"]
+"""The order of a picture's dimensions: channels before height and width, or after them."""
+How = Literal[
+    "direct", "at most one conversion dispatch", "one conversion dispatch", "one conversion dispatch for each frame"
+]
 
 FrameView = Dense | Sliced | Strided | Picture | PlanePicture
 """The views of objects that a user binds."""
@@ -37,7 +41,8 @@ class Binding:
 
     ``parameters`` are those of a Picture or a PlanePicture (kernels/views.py), else (). ``how`` is the cost: "direct"
     if the model's own kernels read or write the object, "at most one conversion dispatch" if a picture is sampled: by
-    the model's first convolution, or into the tensor first. ``others`` are the objects of a PlanePicture's planes after
+    the model's first convolution, or into the tensor first. A picture takes one dispatch if the model uses the tensor
+    with channels first. ``others`` are the objects of a PlanePicture's planes after
     the first. If the view is Frames, ``frames`` has a binding for each, and ``resource`` is the first of their objects.
     ``hosts`` are the arrays in the CPU's memory that are copied to and from the resources.
 
@@ -53,6 +58,8 @@ class Binding:
     hosts: tuple[HostArray, ...] = ()
     described: tuple[Any, ...] = ()
     """The description of a YuvPicture's planes: see interop/yuv.py."""
+    channels_last: bool = False
+    """The view has channels last, and the model's tensor has them first (NCHW)."""
 
     @property
     def parts(self) -> tuple[Binding, ...]:
@@ -84,6 +91,7 @@ class TextureMapping(NamedTuple):
     crop: Crop | None = None
     rotation: float = 0.0
     flip: str = ""
+    layout: TensorLayout | None = None
 
 
 Mappings = TextureMapping | list[TextureMapping]

@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from ...kernels.operation import Lowering
+from ...kernels.ops.movement.transpose import Transpose
 from ...kernels.ops.pointwise.elementwise import Elementwise
 from ...kernels.ops.pointwise.quantize import Store
-from ...kernels.tensor import BoundObject, Frame, TensorId
+from ...kernels.tensor import TO_CHANNELS_FIRST, TO_CHANNELS_LAST, BoundObject, Frame, Permutation, TensorId
 from ...kernels.views import Dense, Picture, Quantized, Sampled, Sliced, Strided
 from ..lower.launches import LabelledLaunch, Lowered
 from ..transform.graph import Graph
@@ -16,38 +17,45 @@ from .binding import BoundView, Frames
 from .dense_outputs import Ranges, dense_ranges
 from .placement import direct_view
 
+_SAME: Permutation = (0, 1, 2, 3)
+_OPPOSITE = {_SAME: _SAME, TO_CHANNELS_LAST: TO_CHANNELS_FIRST, TO_CHANNELS_FIRST: TO_CHANNELS_LAST}
+"""The permutation that undoes another."""
+
 
 def add_conversions(
-    graph: Graph, lowered: Lowered, views: Mapping[int, BoundView]
+    graph: Graph, lowered: Lowered, views: Mapping[int, BoundView], transposed: Mapping[int, Permutation]
 ) -> tuple[list[LabelledLaunch], Ranges]:
     """The launches, with copies from pictures and integers before, and copies to objects that no kernel writes after.
 
-    ``views`` are those of the objects bound to the graph's inputs and outputs. Frames that are bound one by one have
-    one copy each, which run side by side. Also returns the tensors that kernels write
-    into a bound buffer without padding (see ``dense_ranges``).
+    ``views`` are those of the objects bound to the graph's inputs and outputs, and ``transposed`` has the order of
+    dimensions in objects that differs from the tensor's. Frames that are bound one by one have one copy each, which run
+    side by side. Also returns the tensors that kernels write into a bound buffer without padding (see
+    ``dense_ranges``).
     """
     outputs = [i for i in graph.outputs if isinstance(direct_view(views[i]), Dense)]
     dense, launches = dense_ranges(lowered, outputs, graph.outputs)
     direct = {output for output, _ in dense.values()}
     copies = replace(lowered, launches=[], shapes=dict(lowered.shapes))
     for tensor in graph.inputs:
-        if _is_copied_in(tensor, views[tensor], lowered):
-            for bound, inside in _parts(tensor, views[tensor]):
-                _add_copy(copies, bound, inside)
+        order = transposed.get(tensor, _SAME)
+        if (order != _SAME and _is_read(tensor, lowered)) or _is_copied_in(tensor, views[tensor], lowered):
+            for bound, inside in _parts(tensor, views[tensor], order):
+                _add_copy(copies, bound, inside, _OPPOSITE[order])
     copies.launches += launches
     for tensor in graph.outputs:
-        if tensor not in direct and _is_copied_out(tensor, views[tensor], lowered):
-            for bound, inside in _parts(tensor, views[tensor]):
-                _add_copy(copies, inside, bound, stored=isinstance(views[tensor], Quantized))
+        order = transposed.get(tensor, _SAME)
+        if tensor not in direct and (order != _SAME or _is_copied_out(tensor, views[tensor], lowered)):
+            for bound, inside in _parts(tensor, views[tensor], order):
+                _add_copy(copies, inside, bound, order, stored=isinstance(views[tensor], Quantized))
     return copies.launches, dense
 
 
-def _parts(tensor: int, view: BoundView) -> list[tuple[BoundObject, TensorId]]:
+def _parts(tensor: int, view: BoundView, order: Permutation) -> list[tuple[BoundObject, TensorId]]:
     """The objects that are bound to a tensor, each with the part of the tensor that it holds."""
     if not isinstance(view, Frames):
-        return [(BoundObject(tensor), tensor)]
+        return [(BoundObject(tensor, permutation=order), tensor)]
     frames = [Frame(tensor, number, len(view.views)) for number in range(len(view.views))]
-    return [(BoundObject(tensor, frame), frame) for frame in frames]
+    return [(BoundObject(tensor, frame, order), frame) for frame in frames]
 
 
 def _is_copied_in(tensor: int, view: BoundView, lowered: Lowered) -> bool:
@@ -98,9 +106,15 @@ def _is_read_once(lowered: Lowered, tensor: int) -> bool:
     return sampled and not reader.input_ops and not reader.integers
 
 
-def _add_copy(copies: Lowered, source: TensorId, destination: TensorId, *, stored: bool = False) -> None:
-    """Append a copy. With ``stored``, it writes the integers of a quantized tensor instead of numbers."""
+def _add_copy(
+    copies: Lowered, source: TensorId, destination: TensorId, order: Permutation, *, stored: bool = False
+) -> None:
+    """Append a copy: dimension i of the destination is dimension ``order[i]`` of the source. With ``stored``, it writes
+    the integers of a quantized tensor instead of numbers.
+    """
     name, operation = ("STORE", Store()) if stored else ("COPY", Elementwise())
+    if order != _SAME:
+        name, operation = "TRANSPOSE", Transpose(order)
     lowering = Lowering((source,), (destination,), copies.shape, copies.scratch, copies.target)
     integers = any(copies.parent(tensor) in copies.integers for tensor in (source, destination))
     for launch in operation.lower(lowering):

@@ -41,6 +41,8 @@ class Layout:
     arena: Plan
     lifetimes: Mapping[TensorId, Lifetime]
     """The steps that need each tensor in the arena."""
+    channels_last: Mapping[int, int]
+    """Bound tensors with channels last, and for each the model's own: see Graph."""
 
     def place(self, tensor: TensorId, access: Access) -> Place:
         """The place of a tensor for a kernel that reads ("r") or writes ("w") it."""
@@ -49,7 +51,7 @@ class Layout:
             return Place(Sliced(self.shape(tensor), constant.storage), "weights", constant.offset)
         if tensor in self.dense:
             output, first = self.dense[tensor]
-            return Place(Dense(self.shape(tensor)), slot_name(output), first * 4)
+            return Place(Dense(self.shape(tensor)), self.slot(output), first * 4)
         alias = self.lowered.alias(tensor)
         if alias is not None:
             view = replace(self._sliced(tensor), pixel_stride=alias.pixel_stride)
@@ -59,7 +61,12 @@ class Layout:
             return Place(self._sliced(tensor), "arena", self.arena.offsets[tensor])
         view = direct_view(self.bound(tensor).view)
         assert not isinstance(view, Frames), "each frame has an object of its own"
-        return Place(view, slot_name(bound_tensor(tensor), frame=frame_of(tensor)))
+        return Place(view, self.slot(tensor, frame=frame_of(tensor)))
+
+    def slot(self, tensor: TensorId, number: int = 0, frame: int | None = None) -> str:
+        """The name of the slot of a tensor's object, which has the number of the model's own tensor."""
+        bound = bound_tensor(tensor)
+        return slot_name(self.channels_last.get(bound, bound), number, frame)
 
     def bound(self, tensor: TensorId) -> Binding:
         """The binding of a tensor, or of one frame of a batch."""
@@ -96,7 +103,10 @@ def plan_layout(
             nbytes = Sliced(lowered.shapes[tensor], compiled.storages[tensor]).nbytes
             lifetimes[tensor] = Lifetime(nbytes, first, number)
     arena = plan_memory(lifetimes, alignment)
-    return Layout(lowered, tensors, bindings, compiled.constants, compiled.storages, dense, arena, lifetimes)
+    return Layout(
+        lowered, tensors, bindings, compiled.constants, compiled.storages, dense, arena, lifetimes,
+        compiled.graph.channels_last,
+    )  # fmt: skip
 
 
 def _touched(entry: LabelledLaunch) -> Iterable[TensorId]:

@@ -15,7 +15,7 @@ from ...kernels.ops.pointwise.integers import INTEGER_EXPRESSIONS
 from ...kernels.tensor import TensorId
 from ...kernels.views import Access, Local, PlanePicture, Sampled, Table, plane_name
 from ..lower.launches import EPILOGUE, GATE, VALUES, LabelledLaunch
-from .placement import Layout, bound_tensor, frame_of, slot_name
+from .placement import Layout, frame_of
 
 INPUT_OP, PARTIAL_SUM = "read", "partial_sums"
 """The names of the operands of input ops, and of the ops before partial sums: with a number behind."""
@@ -105,7 +105,7 @@ class _Binder:
             )
         place = layout.place(tensor, access)
         # Copies of frames are one kernel, whose memory is another slot for each.
-        memory = place.memory if frame_of(tensor) is None else slot_name(bound_tensor(tensor))
+        memory = place.memory if frame_of(tensor) is None else layout.slot(tensor)
         argument = Argument(
             name, place.view, access, memory, broadcast_channel=broadcast, zero_extended=extended,
             max_pool_2x2=max_pool_2x2, resized=self.entry.launch.resize if name == "src" else None,
@@ -118,11 +118,11 @@ class _Binder:
 
     def _planes(self, name: str, tensor: TensorId, view: PlanePicture) -> Iterator[_Bound]:
         """The planes of a picture that is bound to a tensor, each in the slot of its object."""
-        bound, frame = bound_tensor(tensor), frame_of(tensor)
+        layout, frame = self.layout, frame_of(tensor)
         for number, (plane, memory) in enumerate(zip(view.planes, view.memories, strict=True)):
-            slot = slot_name(bound, memory)
+            slot = layout.slot(tensor, memory)
             argument = Argument(plane_name(name, number), plane, "r", slot, picture=name, number=number)
-            yield _Bound(argument, Operand(Slot(slot_name(bound, memory, frame))))
+            yield _Bound(argument, Operand(Slot(layout.slot(tensor, memory, frame))))
 
     def _array(self, name: str, rows: int) -> _Bound:
         """An array of the launch's own, which lies among the constants."""

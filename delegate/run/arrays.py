@@ -10,12 +10,14 @@ import numpy as np
 from ...interop.arrays import ArrayLayout
 from ...interop.errors import BindingError
 from ...kernels.ops.pointwise.quantize import stored_values
-from ...kernels.tensor import Shape, TensorInfo
+from ...kernels.tensor import TO_CHANNELS_FIRST, TO_CHANNELS_LAST, Shape, TensorInfo, permuted
 from ...kernels.views import Dense, Sliced, Strided
 from ..plan.binding import Binding
 
-_BHWC, _BCHW = (0, 1, 2, 3), (0, 3, 1, 2)
-"""The axes of BHWC in the order of an array's dimensions."""
+_BHWC, _BCHW, _OF_NCHW = (0, 1, 2, 3), TO_CHANNELS_FIRST, TO_CHANNELS_LAST
+"""The axes of BHWC in the order of an array's dimensions: the same, with channels first, and with channels last for a
+tensor that has them first.
+"""
 _LAST_NUMBER = (1 << 31) - 1
 """The last element of a buffer that a kernel can address."""
 
@@ -63,11 +65,12 @@ def check_written(layout: ArrayLayout, where: str) -> None:
 def _bhwc_strides(layout: ArrayLayout, tensor: TensorInfo) -> tuple[int, int, int, int] | None:
     """The strides along the tensor's BHWC axes, 0 along those of size 1; None if the shapes do not fit.
 
-    Dimensions of size 1 may be anywhere, or left out. An array for a tensor of rank 4 may also have channels first. An
-    array of one dimension has the values in BHWC order.
+    Dimensions of size 1 may be anywhere, or left out. An array for a tensor of rank 4 may also have channels first, or
+    last if the tensor has them first. An array of one dimension has the values in the tensor's order.
     """
     shape, given = tensor.bhwc, [(n, step) for n, step in zip(layout.shape, layout.strides, strict=True) if n != 1]
-    for order in (_BHWC, _BCHW)[: 2 if len(tensor.shape) == 4 else 1]:
+    orders = (_BHWC, *([_OF_NCHW] if tensor.channels_first else []), _BCHW)
+    for order in orders if len(tensor.shape) == 4 else orders[:1]:
         axes = [axis for axis in order if shape[axis] > 1]
         if [shape[axis] for axis in axes] == [n for n, _ in given]:
             return _by_axis({axis: step for axis, (_, step) in zip(axes, given, strict=True)})
@@ -90,8 +93,8 @@ def _fitting(tensor: TensorInfo) -> str:
     """Text for messages: the shapes of arrays that fit a tensor."""
     text = f"the tensor's {tensor.shape}"
     if len(tensor.shape) == 4:
-        batch, height, width, channels = tensor.shape
-        text += f", or {(batch, channels, height, width)} with channels first"
+        order, words = (_OF_NCHW, "channels last") if tensor.channels_first else (_BCHW, "channels first")
+        text += f", or {permuted(tensor.bhwc, order)} with {words}"
     return f"{text} (dimensions of 1 may be left out), or {math.prod(tensor.shape)} values in one dimension fit"
 
 

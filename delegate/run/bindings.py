@@ -23,6 +23,7 @@ from ..plan.mapping import ORDERS, check_mapping, mapped_parameters, order_of, s
 from .arrays import array_values, array_view, check_type, check_written, fill, memory_of
 from .messages import tensor_label
 from .planes import PlacedPlanes, byte_planes, check_bytes, host_plane, yuv_planes
+from .tensor_layout import cost_of_picture, or_layout, with_layout
 
 _TEXEL_DTYPES = {
     "rgba8": "uint8", "bgra8": "uint8", "r8": "uint8", "rgba16f": "float16", "rgba32f": "float32", "r32f": "float32",
@@ -47,6 +48,7 @@ def make_binding(
     again. Raises BindingError, naming tensor and object, if it cannot be.
     """
     mapping = mapping or TextureMapping()
+    tensor = with_layout(tensor, mapping.layout, tensor_label(index, tensor))
     what = tensor_label(index, tensor)
     if isinstance(obj, YuvPicture):
         return _video(device, obj, tensor, what, mapping, write=write, previous=previous)
@@ -85,7 +87,7 @@ def rebound(device: Device, obj: Any, previous: Binding) -> Binding | None:
         return None
     if previous.others or not _is_alike(resource, previous.resource):
         return None
-    return Binding(resource, previous.view, previous.parameters, previous.how)
+    return Binding(resource, previous.view, previous.parameters, previous.how, channels_last=previous.channels_last)
 
 
 def _is_alike(resource: Resource, before: Resource) -> bool:
@@ -102,7 +104,9 @@ def _staged(binding: Binding, write: bool, previous: Binding | None) -> Binding:
     texture, view = binding.resource, binding.view
     assert is_staged(texture) and isinstance(view, Picture)
     buffer = texture.stage(view, binding.parameters, write=write, previous=previous.resource if previous else None)
-    return Binding(buffer, Dense(view.shape), how="at most one conversion dispatch")
+    return replace(
+        binding, resource=buffer, view=Dense(view.shape), parameters=(), how="at most one conversion dispatch"
+    )
 
 
 def _host(
@@ -204,29 +208,30 @@ def _planes(
     planes: PlacedPlanes, video: YuvPicture | None, tensor: TensorInfo, where: str, mapping: TextureMapping
 ) -> Binding:
     """A picture in planes: of bytes, or of ``video``."""
-    channels, has = tensor.bhwc[3], 3 if video is not None else planes.channels
-    if tensor.dtype != "float32" or tensor.bhwc[0] != 1 or channels > has:
-        or_pictures = f" or a list of {tensor.bhwc[0]} pictures" if channels <= has else ""
+    shape, has = tensor.picture_shape, 3 if video is not None else planes.channels
+    channels = shape[3]
+    if tensor.dtype != "float32" or shape[0] != 1 or channels > has:
+        or_pictures = f" or a list of {shape[0]} pictures" if channels <= has else ""
         raise BindingError(
             f"{where}: a picture of {has} channels holds batch 1 and 1 to {has} channels of numbers, and the tensor is "
-            f"{tensor.dtype} {tensor.bhwc}; bind an array of float32{or_pictures}"
+            f"{tensor.dtype} {tensor.bhwc}; bind an array of float32{or_pictures}{or_layout(tensor)}"
         )
     order = order_of(where, ORDERS[has], channels, mapping.order)
     check_mapping(where, mapping, channels)
     view = PlanePicture(
-        tensor.bhwc, planes.views, planes.memories, order,
-        sampling_of(planes.size, tensor.bhwc, mapping), video.colours if video is not None else None,
+        shape, planes.views, planes.memories, order,
+        sampling_of(planes.size, shape, mapping), video.colours if video is not None else None,
     )  # fmt: skip
-    parameters = mapped_parameters(tensor.bhwc, planes.size, mapping, write=False) + planes.parameters
+    parameters = mapped_parameters(shape, planes.size, mapping, write=False) + planes.parameters
     first, *others = planes.resources
     return Binding(
-        first, view, parameters, "at most one conversion dispatch", others=tuple(others), hosts=planes.hosts,
-        described=video.described if video is not None else (),
+        first, view, parameters, cost_of_picture(tensor, write=False), others=tuple(others), hosts=planes.hosts,
+        described=video.described if video is not None else (), channels_last=tensor.channels_first,
     )  # fmt: skip
 
 
 def _check_unmapped(label: str, what: str, mapping: TextureMapping) -> None:
-    if mapping != TextureMapping():
+    if mapping._replace(layout=None) != TextureMapping():
         raise BindingError(
             f"{what} cannot be bound to {label}, a buffer, with mean, std, order, crop, rotation or flip: "
             "those are for textures; a buffer holds the tensor's own values"
@@ -248,9 +253,9 @@ def _buffer(resource: Resource, tensor: TensorInfo, what: str, mapping: TextureM
     if resource.nbytes < view.nbytes or (channels % 4 and resource.nbytes == padded):
         text = (
             f"{what} cannot be bound to {resource.label} of {resource.nbytes} bytes: a buffer holds float32 values in "
-            f"BHWC order, {elements} elements, {view.nbytes} bytes"
+            f"{'NCHW' if tensor.channels_first else 'BHWC'} order, {elements} elements, {view.nbytes} bytes"
         )
-        if resource.nbytes == padded:
+        if resource.nbytes == padded and not tensor.channels_first:
             text += (
                 f". {resource.nbytes} bytes is the size with {padded // (elements // channels * 4)} channels a pixel: "
                 f"write {channels} channels without padding, so that element (b, y, x, c) is at "
@@ -264,12 +269,12 @@ def _texture(
     device: Device, resource: Resource, tensor: TensorInfo, what: str, write: bool, mapping: TextureMapping
 ) -> Binding:
     where = f"{what} cannot be bound to {resource.label}"
-    batch, height, width, channels = tensor.bhwc
+    shape = batch, height, width, channels = tensor.picture_shape
     if batch != 1 or channels > 4:
         or_textures = f", or a list of {batch} textures" if channels <= 4 else ""
         raise BindingError(
             f"{where}: a texture holds batch 1 and 1 to 4 channels; bind a buffer of {Dense(tensor.bhwc).nbytes} bytes"
-            f"{or_textures}"
+            f"{or_textures}{or_layout(tensor)}"
         )
     if resource.format not in TEXTURE_CHANNELS:
         raise BindingError(f"{where}: its format is {resource.format}; take one of {', '.join(TEXTURE_CHANNELS)}")
@@ -281,9 +286,10 @@ def _texture(
     check_mapping(where, mapping, channels)
     if write:
         _check_writable(device, where, resource, (width, height), mapping)
-    parameters = mapped_parameters(tensor.bhwc, resource.size, mapping, write=write)
-    view = Picture(tensor.bhwc, resource.format, order, sampling_of(resource.size, tensor.bhwc, mapping, write=write))
-    return Binding(resource, view, parameters, "direct" if write else "at most one conversion dispatch")
+    parameters = mapped_parameters(shape, resource.size, mapping, write=write)
+    view = Picture(shape, resource.format, order, sampling_of(resource.size, shape, mapping, write=write))
+    how = cost_of_picture(tensor, write=write)
+    return Binding(resource, view, parameters, how, channels_last=tensor.channels_first)
 
 
 def _check_writable(
@@ -337,4 +343,5 @@ def read_back(device: Device, binding: Binding, tensor: TensorInfo, array: np.nd
     if binding.parameters[5] < 0:
         values = values[::-1]
     std, mean = (np.array(binding.parameters[start : start + channels], np.float32) for start in (8, 12))
-    array[...] = ((values - mean) / std).reshape(array.shape)
+    values = (values - mean) / std
+    array[...] = (values.transpose(2, 0, 1) if binding.channels_last else values).reshape(array.shape)

@@ -12,7 +12,7 @@ from ...interop.device import Device
 from ...interop.errors import BindingError
 from ...interop.yuv import first_plane
 from ...kernels.tensor import TensorInfo
-from ..plan.binding import Binding, Crop, Frames, FrameView, Mappings, TextureMapping, Values
+from ..plan.binding import Binding, Crop, Frames, FrameView, Mappings, TensorLayout, TextureMapping, Values
 from .bindings import make_binding, read_back, rebound
 from .messages import tensor_label
 
@@ -80,9 +80,17 @@ def _together(what: str, tensor: TensorInfo, frames: Sequence[Binding]) -> Bindi
     sizes = dict.fromkeys(f.resource.nbytes for f in frames)
     if len(sizes) > 1:
         raise BindingError(f"{what}: its buffers have {' and '.join(map(str, sizes))} bytes; take buffers of one size")
+    if len({frame.channels_last for frame in frames}) > 1:
+        raise BindingError(f"{what}: it mixes pictures and arrays of the tensor's values; take objects of one kind")
     views = [frame.view for frame in frames]
-    view = Frames(tensor.bhwc, tuple([view for view in views if isinstance(view, FrameView)]))
-    return Binding(frames[0].resource, view, how="one conversion dispatch for each frame", frames=tuple(frames))
+    batch, height, width, channels = views[0].shape
+    view = Frames(
+        (batch * len(frames), height, width, channels), tuple([view for view in views if isinstance(view, FrameView)])
+    )
+    return Binding(
+        frames[0].resource, view, how="one conversion dispatch for each frame", frames=tuple(frames),
+        channels_last=frames[0].channels_last,
+    )  # fmt: skip
 
 
 def mappings(
@@ -92,6 +100,7 @@ def mappings(
     crop: Crop | Sequence[Crop | None] | None,
     rotation: float | Sequence[float],
     flip: str,
+    layout: TensorLayout | None,
 ) -> Mappings:
     """The relation of texels and values as the user gives it: one for each frame if ``crop`` or ``rotation`` is a list.
 
@@ -101,13 +110,13 @@ def mappings(
     rotations: Any = None if isinstance(rotation, int | float) else rotation
     if crops is None and isinstance(rotation, int | float):
         whole: Any = crop
-        return TextureMapping(mean, std, order, whole, rotation, flip)
+        return TextureMapping(mean, std, order, whole, rotation, flip, layout)
     if crops is None:
         crops = [crop] * len(rotations)
     rotations = [rotation] * len(crops) if rotations is None else rotations
     if len(crops) != len(rotations):
         raise BindingError(f"there are {len(crops)} crops and {len(rotations)} rotations: give one for each frame")
-    return [TextureMapping(mean, std, order, c, r, flip) for c, r in zip(crops, rotations, strict=True)]
+    return [TextureMapping(mean, std, order, c, r, flip, layout) for c, r in zip(crops, rotations, strict=True)]
 
 
 def _is_number(value: Any) -> bool:

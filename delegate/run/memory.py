@@ -10,7 +10,7 @@ from typing import Any
 from ...interop.device import Device, Resource
 from ...interop.dlpack import is_on_host
 from ...kernels.ops.pointwise.quantize import stored_view
-from ...kernels.tensor import TensorInfo, bhwc
+from ...kernels.tensor import TO_CHANNELS_LAST, Shape, TensorInfo, bhwc, permuted
 from ...kernels.views import Dense, Quantized
 from ..claim.variables import Variable
 from ..plan.binding import Binding, Mappings
@@ -154,7 +154,7 @@ class BoundaryMemory:
         if bound is None:
             view = stored_view(tensor) or Dense(tensor.bhwc)
             binding = Binding(self._staging_buffer(key, tensor, view), view)
-        elif bound.binding is not None and bound.binding.view.shape == tensor.bhwc:
+        elif bound.binding is not None and bound.binding.view.shape == _shape_of(bound.binding, tensor):
             binding = bound.binding
         else:
             binding = self._negotiate(key, bound, tensor)
@@ -214,3 +214,8 @@ class BoundaryMemory:
         self.release()
         self.release_variables()
         self._bound.clear()
+
+
+def _shape_of(binding: Binding, tensor: TensorInfo) -> Shape:
+    """The shape of the view of an object, if it fits the tensor."""
+    return permuted(tensor.bhwc, TO_CHANNELS_LAST) if binding.channels_last else tensor.bhwc

@@ -14,7 +14,8 @@ CLOSED = "this GpuDelegate is closed: make a new one, and an interpreter for it"
 def tensor_label(index: int, tensor: TensorInfo) -> str:
     """Text for messages: "tensor 3 'image' (BHWC 1x257x257x3)"."""
     shape = tensor.bhwc if len(tensor.shape) <= LARGEST_RANK else tensor.shape
-    return f"tensor {index} '{tensor.name}' (BHWC {'x'.join(map(str, shape))})"
+    layout = "NCHW" if tensor.channels_first else "BHWC"
+    return f"tensor {index} '{tensor.name}' ({layout} {'x'.join(map(str, shape))})"
 
 
 def inputs_and_outputs(subgraph: Subgraph) -> str:

@@ -61,17 +61,16 @@ class BoundProgram:
     def build(self, name: str, graph: Callable[[], Graph], *, may_measure: bool) -> Program:
         """Make the program, which has no objects yet."""
         self.program, self.untuned = self._maker.first(name, graph, may_measure=may_measure)
-        self.changed = {*self.program.graph.inputs, *self.program.graph.outputs}
+        self.changed = {*self.program.inputs, *self.program.outputs}
         return self.program
 
     def bind_changed(self, program: Program) -> set[int]:
         """Bind the objects that the program does not have yet. Returns the tensors."""
-        graph = program.graph
         for tensor in self.changed:
-            if tensor in graph.inputs or tensor in graph.outputs:
+            if tensor in program.inputs or tensor in program.outputs:
                 variable = self._variables.get(tensor)
                 if variable is None:
-                    binding = self._memory.binding((self._subgraph, tensor), graph.tensors[tensor])
+                    binding = self._memory.binding((self._subgraph, tensor), program.graph.tensors[tensor])
                 else:
                     binding = self._memory.variable_binding(variable)
                 program.bind(tensor, binding)
@@ -171,7 +170,7 @@ class Partition:
     def input_set(self, tensor: int) -> None:
         """Copy an input of the model before the next run, because it was set."""
         program = self.bound.program
-        if program is not None and tensor in program.graph.inputs and not self._boundary.memory.is_bound((0, tensor)):
+        if program is not None and tensor in program.inputs and not self._boundary.memory.is_bound((0, tensor)):
             self._uploads.value_set(tensor)
 
     def input_shown(self, tensor: int) -> None:
@@ -245,7 +244,7 @@ class Partition:
 
     def _plan_uploads(self, program: Program, changed: set[int]) -> None:
         """Find the tensors that have to be copied from the CPU, after the objects of some have changed."""
-        memory, inputs = self._boundary.memory, program.graph.inputs
+        memory, inputs = self._boundary.memory, program.inputs
         tensors = [i for i in self._uploads.tensors if i in inputs and not memory.is_on_gpu((self.subgraph, i))]
         arrays = {i for i in tensors if memory.is_bound((self.subgraph, i))}
         constant = self.prepared.claims.constant_derived

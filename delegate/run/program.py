@@ -12,14 +12,15 @@ from ...interop.device import CommandList, Device, Kernel, Resource, Slot, Step
 from ...interop.errors import BindingError, ModelError
 from ...kernels.codegen.source import KernelSource
 from ...kernels.target import TuningChoice
+from ...kernels.tensor import TensorInfo
 from ..cache.stopwatch import Stopwatch
 from ..compiler import CompiledProgram
 from ..lower.tuning import choices_by_key
 from ..plan.binding import Binding
 from ..plan.conversions import add_conversions
+from ..plan.object_views import object_views
 from ..plan.placement import Layout, plan_layout, slot_name
 from ..plan.steps import build_steps, picture_slots
-from ..transform.graph import Graph
 from .messages import tensor_label
 
 log = logging.getLogger("framebind")
@@ -93,6 +94,10 @@ class Program:
     ) -> None:
         self.compiled, self.graph, self.tuning = compiled, compiled.graph, compiled.tuning
         self._device, self._store, self._stopwatch = device, store, stopwatch or Stopwatch()
+        graph = compiled.graph
+        self.inputs = tuple(map(graph.model_tensor, graph.inputs))
+        """The inputs, and ``outputs``, as the model numbers them: objects are bound to these."""
+        self.outputs = tuple(map(graph.model_tensor, graph.outputs))
         self.bindings: dict[int, Binding] = {}
         """The binding of each input and output."""
         self.needs_check = False
@@ -145,11 +150,11 @@ class Program:
     def bind(self, tensor: int, binding: Binding) -> None:
         """Let input or output ``tensor`` be this object from now on. Raises BindingError for any other tensor."""
         before = self.bindings.get(tensor)
-        if before is None and tensor not in self.graph.inputs and tensor not in self.graph.outputs:
+        if before is None and tensor not in self.inputs and tensor not in self.outputs:
             raise BindingError(f"tensor {tensor} is neither an input nor an output of this partition")
         self.bindings[tensor] = binding
-        if tensor in self.graph.outputs:
-            outputs = [self.bindings[output] for output in self.graph.outputs if output in self.bindings]
+        if tensor in self.outputs:
+            outputs = [self.bindings[output] for output in self.outputs if output in self.bindings]
             self._written = {resource.handle for output in outputs for resource in output.resources}
             self.needs_check = True
         elif binding.resource.handle in self._written or binding.others or binding.frames:
@@ -157,7 +162,9 @@ class Program:
         recorded = self.recorded
         if recorded is None:
             return
-        if before is None or (before.view is not binding.view and before.view != binding.view):
+        if before is None or before.channels_last is not binding.channels_last:
+            self._forget_commands()
+        elif before.view is not binding.view and before.view != binding.view:
             self._forget_commands()
         elif before.parameters is not binding.parameters or binding.others or binding.frames:
             recorded.show(recorded.commands, tensor, binding, before)
@@ -171,7 +178,7 @@ class Program:
         """
         handles = [resource.handle for binding in self.bindings.values() for resource in binding.resources]
         if len(set(handles)) < len(handles):
-            _refuse_written(self.bindings, self.graph)
+            _refuse_written(self.bindings, self.outputs, self.graph.tensors)
         self.needs_check = False
 
     def record(self) -> CommandList:
@@ -227,12 +234,13 @@ class Program:
 
     def _plan(self) -> tuple[list[Step], tuple[TuningChoice[Any] | None, ...], Layout]:
         """The steps for the objects that are bound now, the decisions that they follow, and the tensors' places."""
-        missing = [t for t in (*self.graph.inputs, *self.graph.outputs) if t not in self.bindings]
+        missing = [t for t in (*self.inputs, *self.outputs) if t not in self.bindings]
         if missing:
             raise BindingError(f"tensors {missing} are not bound")
-        compiled, bindings = self.compiled, dict(self.bindings)
+        compiled = self.compiled
+        bindings, transposed = object_views(self.graph, self.bindings)
         views = {tensor: binding.view for tensor, binding in bindings.items()}
-        launches, dense = add_conversions(self.graph, compiled.lowered, views)
+        launches, dense = add_conversions(self.graph, compiled.lowered, views, transposed)
         choices = tuple(entry.launch.choice for entry in launches)
         layout = plan_layout(compiled, bindings, launches, dense, self._device.traits.offset_alignment)
         arena = self._grown_arena(layout.arena.nbytes)
@@ -274,15 +282,15 @@ class Program:
         return self._device.record(steps, store=self._store)
 
 
-def _refuse_written(bindings: Mapping[int, Binding], graph: Graph) -> None:
+def _refuse_written(bindings: Mapping[int, Binding], outputs: Sequence[int], tensors: Mapping[int, TensorInfo]) -> None:
     """Raise BindingError if an object that is an output is another tensor too."""
     places = [(tensor, frame, r) for tensor, one in bindings.items() for frame, r in enumerate(one.resources)]
-    for output, frame, written in [place for place in places if place[0] in graph.outputs]:
+    for output, frame, written in [place for place in places if place[0] in outputs]:
         for other, other_frame, resource in places:
             if (other, other_frame) != (output, frame) and _overlap(resource, written):
                 part = f", frame {other_frame}" if other == output else ""
                 raise BindingError(
-                    f"{resource.label} is bound to {tensor_label(output, graph.tensors[output])} and to "
+                    f"{resource.label} is bound to {tensor_label(output, tensors[output])} and to "
                     f"tensor {other}{part}: bind another object to one of them, and swap the two between invokes"
                 )
 

@@ -67,6 +67,8 @@ class Graph:
         self, tensors: dict[int, TensorInfo], nodes: Sequence[Node], inputs: tuple[int, ...], outputs: tuple[int, ...]
     ) -> None:
         self.tensors, self.inputs, self.outputs = tensors, inputs, outputs
+        self.channels_last: dict[int, int] = {}
+        """Inputs and outputs with channels last, and for each the model's own tensor, with channels first."""
         self.changes: list[str] = []
         self._aliases: dict[int, Alias] = {}
         self._parents: set[int] = set()
@@ -80,6 +82,10 @@ class Graph:
             self._enter(node, number)
 
     # Looking ----------------------------------------------------------------------------------------------------------
+
+    def model_tensor(self, tensor: int) -> int:
+        """The tensor of the model that an input or output is: what a user binds an object to."""
+        return self.channels_last.get(tensor, tensor)
 
     @property
     def nodes(self) -> list[Node]:

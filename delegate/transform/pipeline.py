@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from .channels_first import remove_boundary_transposes
 from .cleanup import remove_identities, remove_unused
 from .concatenations import join_concatenations, share_reshaped
 from .epilogues import fuse_epilogues, fuse_input_ops
@@ -43,6 +44,8 @@ PASSES: tuple[Pass, ...] = (
     Pass(merge_reshapes, after=(collapse_ranks, align_ranks)),
     # A reshape that keeps the BHWC form may still change the rank.
     Pass(remove_identities, after=(align_ranks,)),
+    # Later passes fuse operations into a TRANSPOSE.
+    Pass(remove_boundary_transposes, after=(remove_identities,)),
     Pass(merge_rounding, after=(remove_identities,)),
     # Elementwise nodes are nodes of their own until fuse_epilogues.
     Pass(read_padding_as_zeros),

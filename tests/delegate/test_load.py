@@ -41,7 +41,7 @@ def load(content: bytes) -> Program:
     assert not claims.unsupported
     graph = claims.graph(sorted(claims.nodes), subgraph.inputs, subgraph.outputs)
     program = Program(device, compile_program(graph, device.traits, "f32"))
-    for tensor in (*graph.inputs, *graph.outputs):
+    for tensor in (*program.inputs, *program.outputs):
         view = Dense(graph.tensors[tensor].bhwc)
         program.bind(tensor, Binding(device.buffer(view.nbytes, "bound"), view))
     assert program.record().steps

@@ -131,9 +131,9 @@ def bound_program(path: Path, storage: Storage) -> Program:
     graph = claims.graph(sorted(claims.nodes), subgraph.inputs, subgraph.outputs)
     device = NullDevice()
     program = Program(device, compile_program(graph, device.traits, storage))
-    for tensor in (*graph.inputs, *graph.outputs):
+    for tensor in (*program.inputs, *program.outputs):
         shape = graph.tensors[tensor].bhwc
-        if tensor in graph.inputs and shape[3] == 3:
+        if tensor in program.inputs and shape[3] == 3:
             view = Picture(shape, "rgba8", "rgb", "bilinear")
             texture = device.texture(640, 480, "rgba8", "frame")
             program.bind(tensor, Binding(texture, view, picture_parameters(shape, (640, 480))))

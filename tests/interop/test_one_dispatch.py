@@ -55,11 +55,11 @@ def bound_to_noise(device: Device, path: Path) -> tuple[Program, dict[int, Bindi
     claims = claim(subgraph, lambda: device.traits.target)
     graph = claims.graph(sorted(claims.nodes), subgraph.inputs, subgraph.outputs)
     program, bindings = Program(device, compile_program(graph, device.traits, "f32")), dict[int, Binding]()
-    for tensor in (*graph.inputs, *graph.outputs):
+    for tensor in (*program.inputs, *program.outputs):
         view = Dense(graph.tensors[tensor].bhwc)
         bindings[tensor] = Binding(device.buffer(math.ceil(view.nbytes / 16) * 16, f"tensor {tensor}"), view)
         program.bind(tensor, bindings[tensor])
-        if tensor in graph.inputs:
+        if tensor in program.inputs:
             device.write(bindings[tensor].resource, random(view.shape, tensor), "noise")
     return program, bindings
 
@@ -67,7 +67,7 @@ def bound_to_noise(device: Device, path: Path) -> tuple[Program, dict[int, Bindi
 def outputs(device: Device, program: Program, bindings: dict[int, Binding]) -> list[np.ndarray]:
     """The outputs as they are now, which are then filled with NaN."""
     found: list[np.ndarray] = []
-    for tensor in program.graph.outputs:
+    for tensor in program.outputs:
         resource = bindings[tensor].resource
         bits = np.empty(bindings[tensor].view.nbytes // 4, np.uint32)
         device.read(resource, bits, "comparison")

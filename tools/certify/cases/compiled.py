@@ -36,7 +36,7 @@ def program_on_null(
         return claims.unsupported, None
     graph = claims.graph(sorted(claims.nodes), subgraph.inputs, subgraph.outputs)
     program = Program(device, compile_program(graph, device.traits, storage, storage_rule=storage_rule))
-    for tensor in (*program.graph.inputs, *program.graph.outputs):
+    for tensor in (*program.inputs, *program.outputs):
         info = program.graph.tensors[tensor]
         view = stored_view(info) or Dense(info.bhwc)
         program.bind(tensor, Binding(device.buffer(view.nbytes, ""), view))
