@@ -190,8 +190,8 @@ def test_inspect_shows_the_split(inspected: Callable[..., Any]) -> None:
     done = inspected(chain("EXP", "TANH", CPU_ONLY, "NEG"))
     assert done.returncode == 0, done.stderr
     assert rows(done.stdout, "Inputs and outputs") == [
-        ["input", "0", "x", "1 x 4 x 5 x 3", "float32", ""],
-        ["output", "4", "t4", "1 x 4 x 5 x 3", "float32", ""],
+        ["input", "0", "x", "1 x 4 x 5 x 3", "NHWC", "float32", ""],
+        ["output", "4", "t4", "1 x 4 x 5 x 3", "NHWC", "float32", ""],
     ]
     assert rows(done.stdout, "Operators") == [
         ["0", "EXP", "GPU", "0", ""],
@@ -206,6 +206,13 @@ def test_inspect_shows_the_split(inspected: Callable[..., Any]) -> None:
     assert done.stdout.startswith("tiny.tflite: 3 of 4 operators run on the GPU, in 2 partitions; 1 on the CPU.\n")
     assert "\x1b" not in done.stdout, "colours are for terminals"
     assert "not supported by GPU delegate" not in done.stderr, "the table says it already"
+
+
+def test_inspect_shows_pictures_with_channels_first(inspected: Callable[..., Any]) -> None:
+    done = inspected(chain("EXP", shape=(1, 3, 8, 8)))
+    assert [row[4] for row in rows(done.stdout, "Inputs and outputs")] == ["NCHW", "NCHW"]
+    (tensor,) = json.loads(inspected(chain("EXP", shape=(1, 8)), "--json").stdout)["inputs"]
+    assert tensor["layout"] == "nhwc"
 
 
 def test_inspect_of_a_large_model_shows_the_answer_and_the_reasons(inspected: Callable[..., Any]) -> None:
@@ -258,6 +265,7 @@ def test_inspect_prints_json(inspected: Callable[..., Any]) -> None:
                 "index": 0,
                 "name": "x",
                 "shape": [-1, 4],
+                "layout": "nhwc",
                 "dtype": "int8",
                 "scales": [0.5],
                 "zero_points": [3],

@@ -103,8 +103,8 @@ def _inspected(
         _draw(path, facts, graph)
     content = {
         "model": path.name,
-        "inputs": [_tensor(detail) for detail in interpreter.get_input_details()],
-        "outputs": [_tensor(detail) for detail in interpreter.get_output_details()],
+        "inputs": [_tensor(detail, delegate) for detail in interpreter.get_input_details()],
+        "outputs": [_tensor(detail, delegate) for detail in interpreter.get_output_details()],
         "operators": [dataclasses.asdict(operator) for operator in interpreter.delegated_ops()],
         "partitions": [dataclasses.asdict(partition) for partition in delegate.partitions()],
         "steps": [dataclasses.asdict(step) for step in delegate.steps()],
@@ -122,14 +122,15 @@ def _draw(path: Path, facts: Facts, file: Path) -> None:
     save(graph_chart(path.stem, facts.operators, facts.steps, shapes, facts.inputs), file)
 
 
-def _tensor(detail: dict[str, Any]) -> dict[str, Any]:
-    """LiteRT's details of a tensor, as JSON has them. Sizes that may change are -1."""
+def _tensor(detail: dict[str, Any], delegate: fb.GpuDelegate) -> dict[str, Any]:
+    """LiteRT's details of a tensor, as JSON has them, and its layout as a picture. Sizes that may change are -1."""
     quantization = detail["quantization_parameters"]
     scales = [float(scale) for scale in quantization["scales"]]
     return {
         "index": int(detail["index"]),
         "name": str(detail["name"]),
         "shape": [int(size) for size in detail["shape_signature"]] or [int(size) for size in detail["shape"]],
+        "layout": delegate.layout_of(int(detail["index"])),
         "dtype": detail["dtype"].__name__,
         "scales": scales,
         "zero_points": [int(point) for point in quantization["zero_points"]],
@@ -178,12 +179,13 @@ def _frame_text(steps: list[dict[str, Any]]) -> str:
 
 
 def _tensor_table(content: dict[str, Any]) -> Table:
-    table = make_table("Inputs and outputs", "", "tensor", "name", "shape", "type", "quantization")
+    table = make_table("Inputs and outputs", "", "tensor", "name", "shape", "layout", "type", "quantization")
     for direction in ("inputs", "outputs"):
         for tensor in content[direction]:
             shape = " x ".join("any" if size == -1 else str(size) for size in tensor["shape"])
-            cells = (direction[:-1], tensor["index"], tensor["name"], shape, tensor["dtype"], _quantization(tensor))
-            add_row(table, *cells)
+            layout = tensor["layout"].upper() if len(tensor["shape"]) == 4 else ""
+            kind = tensor["dtype"], _quantization(tensor)
+            add_row(table, direction[:-1], tensor["index"], tensor["name"], shape, layout, *kind)
     return table
 
 
