@@ -10,9 +10,8 @@ from collections.abc import Sequence
 import pyopencl as cl
 
 from ..errors import DeviceError
-from ..forks import check_process, track
-from ..record.context import cl_contexts
-from ..uncopied import Uncopied
+from ..forks import check_process
+from ..record.context import SharedContext, cl_contexts
 from . import gl_sharing
 from .api import own_errors
 from .build import build
@@ -23,7 +22,7 @@ _OUT_OF_ORDER = cl.command_queue_properties.OUT_OF_ORDER_EXEC_MODE_ENABLE
 _INSTALL = "install an OpenCL driver (of the GPU's vendor, or the package pocl-opencl-icd for the CPU)"
 
 
-class ClContext(Uncopied):
+class ClContext(SharedContext):
     """An OpenCL device with a context and an in-order queue, on which models run with the backend "opencl".
 
     Made while a GL context is current on this thread, it shares objects with that context if the drivers can. GL
@@ -71,6 +70,9 @@ class ClContext(Uncopied):
     True
     """
 
+    _current = cl_contexts
+    _none_is_current = "no ClContext is current on this thread: make one, or use 'with fb.cl.ClContext():'"
+
     def __init__(
         self,
         device: int | str | cl.Device | None = None,
@@ -100,49 +102,8 @@ class ClContext(Uncopied):
         self.queue_handle = ctypes.c_void_p(self.queue.int_ptr)
         self.software = bool(self.device.type & cl.device_type.CPU)
         self.copies_allowed = copies_allowed
-        self.closed = False
-        track(self)
+        super().__init__()
         self.make_current()
-
-    @staticmethod
-    def current() -> ClContext:
-        """The context that is current on the calling thread.
-
-        Raises
-        ------
-        DeviceError
-            If there is none.
-        """
-        context = cl_contexts.last()
-        if context is None:
-            raise DeviceError("no ClContext is current on this thread: make one, or use 'with fb.cl.ClContext():'")
-        return context
-
-    @staticmethod
-    def is_current() -> bool:
-        """Whether a ClContext is current on the calling thread."""
-        return cl_contexts.last() is not None
-
-    def make_current(self) -> None:
-        """Make it current on the calling thread, for delegates that are applied there from now on."""
-        self.check()
-        cl_contexts.put(self)
-
-    def release(self) -> None:
-        """Let the context before this one be current on the calling thread. Objects and programs in it stay usable."""
-        cl_contexts.remove(self)
-
-    def check(self) -> None:
-        """Check that it can be used. Any thread may use it.
-
-        Raises
-        ------
-        DeviceError
-            If it is closed.
-        """
-        if self.closed:
-            check_process()
-            raise DeviceError(f"{self} is closed: make a new ClContext, and the objects and programs in it anew")
 
     def finish(self) -> None:
         """Wait until the device has done everything submitted to the queue."""
@@ -150,29 +111,12 @@ class ClContext(Uncopied):
         with own_errors(f"waiting for {self}"):
             wait_for_all(self.queue)
 
-    def close(self) -> None:
-        """Wait for the queue and let the context before this one be current again. May be called more than once."""
-        if self.closed:
-            return
-        try:
+    def _finish_and_free(self) -> None:
+        with own_errors(f"waiting for {self}"):
             wait_for_all(self.queue)
-        except cl.Error as error:  # a lost device: what it had to do is lost, and there is nothing to wait for
-            log.warning(f"{self} is closed, and what it had to do is lost: {error}")
-        self.closed = True
-        self.release()
-
-    def __enter__(self) -> ClContext:
-        self.make_current()
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.close()
 
     def __str__(self) -> str:
         return f"the OpenCL context on '{self.name}' ({self.device.platform.name.strip()})"
-
-    def __repr__(self) -> str:
-        return f"<ClContext: {self.name}{', closed' if self.closed else ''}>"
 
 
 def wait_for_all(queue: cl.CommandQueue) -> None:

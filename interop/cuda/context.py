@@ -13,9 +13,8 @@ from collections.abc import Callable
 from typing import Any, Protocol, runtime_checkable
 
 from ..errors import DeviceError
-from ..forks import check_process, track
-from ..record.context import CurrentContexts, cuda_contexts
-from ..uncopied import Uncopied
+from ..forks import check_process
+from ..record.context import SharedContext, cuda_contexts
 from . import api, nvrtc
 from .api import ask, check, driver
 from .current import POPPED, entered, is_current, leave, push
@@ -44,7 +43,6 @@ class Stream(Protocol):
         ...
 
 
-_current: CurrentContexts[CudaContext] = cuda_contexts
 _living: weakref.WeakSet[CudaContext] = weakref.WeakSet()
 _LEGACY = {0, 1}
 """Handles of the legacy default stream."""
@@ -52,7 +50,7 @@ _DEFAULT_STREAMS = {*_LEGACY, 2}
 """Handles that mean a stream of the current context."""
 
 
-class CudaContext(Uncopied):
+class CudaContext(SharedContext):
     """A GPU's primary CUDA context with a stream, on which models run with the backend "cuda".
 
     The primary context is the one that PyTorch, CuPy, JAX and NVDEC use: their memory is read and written in place.
@@ -101,6 +99,8 @@ class CudaContext(Uncopied):
     """
 
     software = False
+    _current = cuda_contexts
+    _none_is_current = "no CudaContext is current on this thread: make one, or use 'with fb.cuda.CudaContext():'"
 
     def __init__(self, device: int = 0, stream: int | Stream | None = None, *, independent: bool = False) -> None:
         check_process()
@@ -119,9 +119,7 @@ class CudaContext(Uncopied):
         what = f"making a CUDA context on '{self.name}'"
         self.handle: int = ask(self._driver.cuDevicePrimaryCtxRetain, ctypes.c_void_p, device, what=what)
         """The CUcontext."""
-        self.closed, self._owns_stream = False, stream is None
-        self.closing: list[Callable[[], None]] = []
-        """Functions that ``close`` calls first, before the GPU's memory goes."""
+        self._owns_stream = stream is None
         self._given = stream  # an object with __cuda_stream__ may destroy its stream when it is gone
         try:
             new = NON_BLOCKING if independent else 0
@@ -131,7 +129,7 @@ class CudaContext(Uncopied):
             self._driver.cuDevicePrimaryCtxRelease_v2(device)
             raise
         self._needs_current = api.driver_number() < HANDLES_SUFFICE or self.stream in _DEFAULT_STREAMS
-        track(self)
+        super().__init__()
         _living.add(self)
         self.make_current()
 
@@ -154,48 +152,6 @@ class CudaContext(Uncopied):
                 f"{self.device}, with PyTorch, CuPy or CUDA's runtime, or leave it out"
             )
         return stream
-
-    @staticmethod
-    def current() -> CudaContext:
-        """The context that is current on the calling thread.
-
-        Raises
-        ------
-        DeviceError
-            If there is none.
-        """
-        context = _current.last()
-        if context is None:
-            raise DeviceError(
-                "no CudaContext is current on this thread: make one, or use 'with fb.cuda.CudaContext():'"
-            )
-        return context
-
-    @staticmethod
-    def is_current() -> bool:
-        """Whether a CudaContext is current on the calling thread."""
-        return _current.last() is not None
-
-    def make_current(self) -> None:
-        """Make it current on the calling thread, for delegates that are applied there from now on."""
-        self.check()
-        _current.put(self)
-
-    def release(self) -> None:
-        """Let the context before this one be current on the calling thread. Objects and programs in it stay usable."""
-        _current.remove(self)
-
-    def check(self) -> None:
-        """Check that it can be used. Any thread may use it.
-
-        Raises
-        ------
-        DeviceError
-            If it is closed.
-        """
-        if self.closed:
-            check_process()
-            raise DeviceError(f"{self} is closed: make a new CudaContext, and the objects and programs in it anew")
 
     def by_handles(self, function: Callable[..., int]) -> Callable[..., int]:
         """A function of the driver that can take the context from its stream or event, as it has to be called.
@@ -273,37 +229,21 @@ class CudaContext(Uncopied):
             check(self._driver.cuEventRecord(self._asleep, self.stream), what)
             check(self._driver.cuEventSynchronize(self._asleep), what)
 
-    def close(self) -> None:
-        """Wait for the stream and let the context before this one be current again. May be called more than once."""
-        if self.closed:
-            return
-        for free in self.closing:
-            free()
-        try:
-            self.finish()
-            with self.entered():
-                if self._owns_stream:
-                    self._driver.cuStreamDestroy_v2(self.stream)
-                if self._asleep is not None:
-                    self._driver.cuEventDestroy_v2(self._asleep)
-        except DeviceError as error:  # a lost device: what it had to do is lost, and there is nothing to wait for
-            log.warning(f"{self} is closed, and what it had to do is lost: {error}")
-        self.closed, self._given = True, None
-        self.release()
+    def _finish_and_free(self) -> None:
+        self.finish()
+        with self.entered():
+            if self._owns_stream:
+                self._driver.cuStreamDestroy_v2(self.stream)
+            if self._asleep is not None:
+                self._driver.cuEventDestroy_v2(self._asleep)
+
+    def _close(self) -> None:
+        super()._close()
+        self._given = None
         self._driver.cuDevicePrimaryCtxRelease_v2(self.device)
-
-    def __enter__(self) -> CudaContext:
-        self.make_current()
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.close()
 
     def __str__(self) -> str:
         return f"the CUDA context on '{self.name}'"
-
-    def __repr__(self) -> str:
-        return f"<CudaContext: {self.name}{', closed' if self.closed else ''}>"
 
 
 def has_gpu() -> bool:

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
 from ..errors import DeviceError
-from ..forks import check_process, track
-from ..uncopied import Uncopied
+from ..forks import check_process
+from ..record.context import BaseContext
 from . import egl
 from .api import GlApi
 from .khronos import GL
@@ -43,7 +43,7 @@ class _Thread(threading.local):
 _thread = _Thread()
 
 
-class GlContext(Uncopied):
+class GlContext(BaseContext):
     """A GL context: desktop OpenGL 4.3 or newer, or OpenGL ES 3.1 or newer.
 
     ``GlContext.headless()`` makes one without a window, and ``fb.Window`` makes one with a window. ``current()`` gives
@@ -83,19 +83,16 @@ class GlContext(Uncopied):
         self._find_current = platform.current
         self._thread_id = threading.get_ident()
         self._previous: GlContext | None = None
-        self.closed = False
+        super().__init__()
         self.is_foreign = owner is None
         """True if another library made the context. We then restore its state after each call, and never destroy it."""
         self.is_private = False
         """True if it was made for a model that runs in no context of the user. Calls of the model make it current.
         """
-        self.closing: list[Callable[[], None]] = []
-        """Functions that ``close`` calls first. They stop threads that write to memory which is freed next."""
         self.parts_kept: list[object] = []
         """The parts of the state that enclosing blocks will restore: see state.py."""
         self.settings: dict[str, tuple[Any, ...]] = {}
         """The host's settings that each kind of work has here, once it was asked for: see settings.py."""
-        track(self)
         self.gl = GlApi(platform.find)
         self.objects = OwnedObjects(self.gl)
         self._mark: int | None = None
@@ -247,8 +244,7 @@ class GlContext(Uncopied):
         if self._find_current() == self._handle and threading.get_ident() == self._thread_id and not self.closed:
             return
         if self.closed:
-            check_process()
-            raise DeviceError(f"{self} is closed: make a new context, and the objects and programs in it anew")
+            self._raise_closed()
         if threading.get_ident() != self._thread_id:
             raise DeviceError(
                 f"{self} is current on thread {self._thread_id}, and this call came from thread "
@@ -325,15 +321,7 @@ class GlContext(Uncopied):
         self.check()
         self.gl.glFinish()
 
-    def close(self) -> None:
-        """Delete what the library made in it, and destroy it if it is ours. May be called more than once.
-
-        The context that was current before it was made is made current again.
-        """
-        if self.closed:
-            return
-        for stop in tuple(self.closing):
-            stop()
+    def _close(self) -> None:
         if self._find_current() == self._handle and threading.get_ident() == self._thread_id:
             self.objects.delete_all()
             if self._mark is not None:
@@ -350,19 +338,12 @@ class GlContext(Uncopied):
                 self._previous.make_current()
         self._previous = None
 
-    def __enter__(self) -> GlContext:
-        self.make_current()
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.close()
-
     def __str__(self) -> str:
         return f"the GL context '{self.gl.version}' ({self.renderer})"
 
-    def __repr__(self) -> str:
+    def _described(self) -> str:
         made_by = ", somebody else's" if self.is_foreign else ""
-        return f"<GlContext: {self.gl.version}, {self.renderer}{made_by}{', closed' if self.closed else ''}>"
+        return f"{self.gl.version}, {self.renderer}{made_by}"
 
     def _string(self, name: int) -> str:
         text = self.gl.glGetString(name)

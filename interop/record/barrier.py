@@ -17,7 +17,7 @@ from typing import Any, Protocol
 
 from ..binaries import BinaryStore
 from ..errors import DeviceError, KernelError
-from .context import Context
+from .context import BaseContext
 
 log = logging.getLogger("framebind")
 
@@ -98,7 +98,7 @@ class BaseBarrier(ABC):
     ``units`` is the number of compute units. ``per_unit`` are the numbers of groups per unit to try, largest first.
     """
 
-    def __init__(self, context: Context, units: int, per_unit: Sequence[int]) -> None:
+    def __init__(self, context: BaseContext, units: int, per_unit: Sequence[int]) -> None:
         self._name = str(context)
         self.units, self.per_unit = units, per_unit
         self.max_spins = MAX_SPINS

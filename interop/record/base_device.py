@@ -14,7 +14,7 @@ from ..device import CommandList, Dispatches, Kernel, Step, Traits
 from ..errors import BindingError, DeviceError
 from .barrier import Barrier
 from .checks import check_formats
-from .context import Context
+from .context import BaseContext
 from .one_dispatch import why_not_one
 
 USERS = threading.RLock()
@@ -34,7 +34,7 @@ class BaseDevice(ABC, Generic[K, L, B]):
 
     traits: Traits
 
-    def __init__(self, context: Context, barrier: B, *, owns_context: bool) -> None:
+    def __init__(self, context: BaseContext, barrier: B, *, owns_context: bool) -> None:
         self._base_context, self._barrier, self.owns_context = context, barrier, owns_context
         self.check = context.check
         """Raises DeviceError unless the calling thread may use the device now."""

@@ -16,7 +16,7 @@ from ..device import Kernel, Resource, Slot, Step, Traits
 from ..errors import BindingError
 from .barrier import BarrierWatch
 from .checks import SlotUse, check_resource, check_slot, check_steps
-from .context import Context
+from .context import BaseContext
 
 
 class Recording(Protocol):
@@ -62,7 +62,7 @@ class BaseCommandList(ABC, Generic[R]):
     """
 
     def __init__(
-        self, context: Context, traits: Traits, steps: Sequence[Step], record: Record[R], instead: Record[R] | None
+        self, context: BaseContext, traits: Traits, steps: Sequence[Step], record: Record[R], instead: Record[R] | None
     ) -> None:
         self.steps = tuple(steps)
         self._base_context, self._traits, self._instead, self._released = context, traits, instead, False
