@@ -300,7 +300,7 @@ def test_the_library_goes_on_after_an_error(context: fb.GlContext) -> None:
 @pytest.mark.parametrize(
     "options, says",
     [
-        ({"backend": "metal"}, "no backend 'metal': take one of auto, opengl, opencl"),
+        ({"backend": "metal"}, "no backend 'metal': take one of gl, opengl, cl, opencl, cuda, auto"),
         ({"max_delegated_partitions": 0}, "give 1 or more"),
     ],
 )

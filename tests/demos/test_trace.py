@@ -24,6 +24,7 @@ FRAMES = 100
 CAMERA = "camera frame"
 """The reason under which the camera's uploads are counted."""
 
+TESTS = Path(__file__).parents[1]
 COPIES = re.compile(
     r"gl(?!Copy)\w*(Readn?Pixels|DrawPixels|Get\w*Image|BufferSubData|BufferData|BufferStorage|[Mm]apBuffer|[Mm]apNamedBuffer"
     r"|MappedBuffer|MappedNamedBuffer|Tex(ture)?(Sub)?Image|Tex(ture)?Storage)"
@@ -50,8 +51,8 @@ class Call:
 def trace(tool: Callable[[str], str], folder: Path, api: str, model: Path) -> tuple[list[Call], int]:
     """Every GL and EGL call of a process that runs the pipeline, and how many dispatches it says the model makes."""
     apitrace, file = tool("apitrace"), folder / "pipeline.trace"
-    program = [sys.executable, traced_pipeline.__file__, api, str(model), str(photograph_path()), str(FRAMES)]
-    environment = {**os.environ, "EGL_PLATFORM": "surfaceless"}
+    program = [sys.executable, "-m", "support.traced_pipeline", api, str(model), str(photograph_path()), str(FRAMES)]
+    environment = {**os.environ, "EGL_PLATFORM": "surfaceless", "PYTHONPATH": str(TESTS)}
     command = [apitrace, "trace", "--api", "egl", "--output", str(file), *program]
     traced = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=200)
     assert traced.returncode == 0, traced.stderr

@@ -19,7 +19,7 @@ from support.recording_driver import RecordingDriver
 from support.tiny_models import chain
 
 WAYS: tuple[Callable[[Any], object], ...] = (copy.copy, copy.deepcopy, pickle.dumps)
-VALUES = {"VideoStage"}
+VALUES = {"video.VideoStage"}
 """Public classes with ``close`` that hold plain values, so that they can be sent to other processes."""
 HOLDERS = {"video.Watch"}
 """Public classes of the library ``video``, which imports public names only: what they hold is not copied."""

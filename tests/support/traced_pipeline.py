@@ -1,7 +1,7 @@
 """A camera's frames through a model to a picture, everything bound: what the tests of copies and of leaks run.
 
-As a program (``python traced_pipeline.py gl|gles MODEL PHOTOGRAPH FRAMES``) it is what test_trace.py traces: it draws
-once a frame, reads the last picture, and prints the number of the model's dispatches.
+As a program (``python -m support.traced_pipeline gl|gles MODEL PHOTOGRAPH FRAMES``) it is what test_trace.py traces: it
+draws once a frame, reads the last picture, and prints the number of the model's dispatches.
 """
 
 from __future__ import annotations

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -134,7 +135,9 @@ def test_what_is_optional_is_one_line() -> None:
 
 
 def cuda_lines() -> list[tuple[str, str]]:
-    return [(line.state, line.found) for line in doctor._drivers() if line.check == "CUDA"]
+    """The lines of the loaders of CUDA, without those of devices."""
+    machine: Any = SimpleNamespace(devices=())
+    return [(line.state, line.found) for line in doctor._apis(machine) if line.check == "CUDA"]
 
 
 def test_what_of_cuda_is_there_is_said(recorder: RecordingDriver, monkeypatch: pytest.MonkeyPatch) -> None:

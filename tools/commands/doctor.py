@@ -23,7 +23,6 @@ State = Literal["ok", "warning", "missing"]
 STYLES: dict[State, str] = {"ok": "", "warning": "yellow", "missing": "red"}
 EXTRAS = {
     "cuda": "the backend 'cuda'",
-    "video": "process, and videos with sound or at their own times",
     "parquet": "process --save parquet",
     "remote": "videos and results behind URLs",
     "ray": "process --ray",

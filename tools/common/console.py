@@ -29,9 +29,9 @@ def make_console(**settings: Any) -> Console:
     return _Console(markup=False, emoji=False, highlight=False, **settings)
 
 
-def plain(text: object) -> Text:
-    """Make text for a console or a table, with control characters as Python's escapes."""
-    return Text(printable(str(text)))
+def plain(text: object, style: str = "") -> Text:
+    """Make text for a console or a table, in one of rich's styles, with control characters as Python's escapes."""
+    return Text(printable(str(text)), style)
 
 
 def printable(text: str) -> str:

@@ -10,7 +10,6 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Group, RenderableType
 from rich.live import Live
 from rich.table import Table
-from rich.text import Text
 
 from ...video.live.figures import Snapshot
 from ..common.console import counted, make_console, plain, printable
@@ -101,7 +100,7 @@ def _table(snapshots: Sequence[Snapshot], width: int) -> Table:
     for column in columns:
         table.add_column(column, no_wrap=True, justify="left" if column in _TEXTS else "right")
     for each, row in zip(snapshots, rows, strict=True):
-        cells = [Text(row[column], _COLOURS[each.state] if column == "state" else "") for column in columns]
+        cells = [plain(row[column], _COLOURS[each.state] if column == "state" else "") for column in columns]
         table.add_row(_short(each.name, room), *cells)
     return table
 
