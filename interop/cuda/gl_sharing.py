@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import BindingError
+from ..gl.beside import BesideGl
 from ..gl.buffer import GlBuffer
 from ..gl.context import GlContext
 from ..gl.khronos import GL
@@ -64,7 +65,7 @@ class _Registration:
         context.finalize(self, cuda.cuGraphicsUnregisterResource, self.handle)
 
 
-class _Shared:
+class _Shared(BesideGl):
     """The base of GlPicture and GlArray: CUDA memory beside a GL object, which kernels use in its place."""
 
     native: GlTexture | GlBuffer
@@ -73,15 +74,7 @@ class _Shared:
 
     def _share(self, context: CudaContext, native: GlTexture | GlBuffer) -> None:
         self.native, self.registration = native, _Registration(context, native)
-
-    @property
-    def released(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """True once this memory or its GL object was released."""
-        return self._is_released or self.native.released
-
-    @released.setter
-    def released(self, value: bool) -> None:
-        self._is_released = value
+        self.gl_objects = (native,)
 
     def copy(self, stream: int, *, to_gl: bool) -> int:
         """Copy the content on the GPU; the GL object is mapped. Returns CUDA's status."""

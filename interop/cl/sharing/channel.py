@@ -9,6 +9,7 @@ from typing import Any
 
 import pyopencl
 
+from ...gl.beside import BesideGl
 from ...gl.buffer import GlBuffer
 from ...gl.context import GlContext
 from ...gl.khronos import GL
@@ -18,21 +19,13 @@ from ..context import ClContext
 from ..objects import ClBuffer, ClImage, Use
 
 
-class SharedBuffer(ClBuffer):
+class SharedBuffer(BesideGl, ClBuffer):
     """A buffer that both APIs address. ``gl`` is the GL buffer, which it keeps alive."""
 
     def __init__(self, memory: Any, nbytes: int, label: str, gl: GlBuffer) -> None:
         super().__init__(memory, nbytes, label)
         self.gl = gl
-
-    @property
-    def released(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """True once this buffer or the GL buffer was released."""
-        return self._is_released or self.gl.released
-
-    @released.setter
-    def released(self, value: bool) -> None:
-        self._is_released = value
+        self.gl_objects = (gl,)
 
 
 class Channel:

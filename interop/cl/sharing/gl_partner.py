@@ -117,14 +117,7 @@ class CopiedBuffer(SharedBuffer):
         super().__init__(beside.memory, native.nbytes, native.label, beside.gl)
         self.partner, self._native = partner, native
         self.handle, self.offset = native.handle, native.offset
-
-    @property
-    def released(self) -> bool:
-        return self._is_released or self.gl.released or self._native.released
-
-    @released.setter
-    def released(self, value: bool) -> None:
-        self._is_released = value
+        self.gl_objects = self.gl, native
 
     def before_run(self, use: Use) -> None:
         if "r" in use.access:
@@ -191,7 +184,6 @@ class PictureBuffer(SharedBuffer):
         super().__init__(shared.memory, shared.nbytes, shared.label, shared.gl)
         self.partner, self._view, self._write = partner, view, write
         self._commands = _conversion(partner.device, view, dense, shared.gl, write=write)
-        self._texture: GlTexture | None = None
 
     def serves(self, partner: GlPartner, view: Picture, *, write: bool) -> bool:
         """Whether the buffer can show another texture as this view, for this partner and in this direction."""
@@ -201,16 +193,8 @@ class PictureBuffer(SharedBuffer):
         """Convert this texture from now on, with these picture_parameters (kernels/views.py). Allocates nothing."""
         self._commands.set_slot("texture", texture)
         self._commands.set_parameters(0, "dst" if self._write else "src", parameters)
-        self._texture, self.label, self.handle = texture, texture.label, texture.handle
-
-    @property
-    def released(self) -> bool:
-        texture = self._texture
-        return self._is_released or self.gl.released or (texture is not None and texture.released)
-
-    @released.setter
-    def released(self, value: bool) -> None:
-        self._is_released = value
+        self.gl_objects = self.gl, texture
+        self.label, self.handle = texture.label, texture.handle
 
     def before_run(self, use: Use) -> None:
         if not self._write:

@@ -1,0 +1,23 @@
+"""The base of another API's memory that stands for a GL object."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from .gl_object import GlObject
+
+
+class BesideGl:
+    """Base of memory of OpenCL or CUDA beside GL objects, which it keeps alive. Goes before the API's own class."""
+
+    gl_objects: Sequence[GlObject] = ()
+    """The GL objects without which the memory is useless."""
+
+    @property
+    def released(self) -> bool:
+        """True once this memory or one of its GL objects was released."""
+        return self._is_released or any(each.released for each in self.gl_objects)
+
+    @released.setter
+    def released(self, value: bool) -> None:
+        self._is_released = value
