@@ -38,21 +38,22 @@ from .interop.transfers import transfer_guard, transfers
 from .interop.yuv import YuvPicture
 
 if TYPE_CHECKING:
-    from . import cl, cuda, video
+    from . import cl, video
+    from . import public_cuda as cuda
     from .cl import ClBuffer as ClBuffer
     from .cl import ClContext as ClContext
     from .cl import ClImage as ClImage
     from .cl import SharingReport as SharingReport
     from .cl import sharing_report as sharing_report
-    from .cuda import CudaArray as CudaArray
-    from .cuda import CudaContext as CudaContext
-    from .cuda import CudaImage as CudaImage
     from .interop.discovery.compatibility import CompatibilityList
     from .interop.discovery.drivers import installed_apis
     from .interop.frames.write.sink import MarkedVideo as MarkedVideo
     from .interop.frames.write.sink import Sink as Sink
     from .interop.frames.write.sink import open_sink as open_sink
     from .interop.gl.draw.window import Window
+    from .public_cuda import CudaArray as CudaArray
+    from .public_cuda import CudaContext as CudaContext
+    from .public_cuda import CudaImage as CudaImage
     from .video import Camera as Camera
     from .video import Marks as Marks
     from .video import Overlay as Overlay
@@ -123,8 +124,8 @@ __all__ = [
     "video",
 ]
 
-_MODULES = ("cl", "cuda", "video")
-"""Public modules, which are imported when they are first used."""
+_MODULES = {"cl": ".cl", "cuda": ".public_cuda", "video": ".video"}
+"""Public modules, which are imported when they are first used, and their files."""
 _MOVED = {
     **dict.fromkeys(("ClBuffer", "ClContext", "ClImage", "SharingReport", "sharing_report"), "cl"),
     **dict.fromkeys(("CudaArray", "CudaContext", "CudaImage"), "cuda"),
@@ -168,11 +169,12 @@ library.
 def __getattr__(name: str) -> Any:
     """Import a name of ``_MODULES``, ``_LATE`` or ``_OLD``, or one of ``_MOVED`` with a DeprecationWarning."""
     if name in _MODULES:
-        return import_module(f".{name}", __name__)
+        globals()[name] = module = import_module(_MODULES[name], __name__)
+        return module
     if name in _MOVED:
         module = _MOVED[name]
         warn_deprecated(f"framebind.{name}", f"framebind.{module}.{name}")
-        return getattr(import_module(f".{module}", __name__), name)
+        return getattr(import_module(_MODULES[module], __name__), name)
     late = _LATE | _OLD
     if name not in late:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

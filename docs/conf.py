@@ -1,5 +1,11 @@
 """Builds the documentation: ``make docs``. The pages are Markdown and read well without being built, too."""
 
+import sys
+
+import framebind
+
+sys.modules["framebind.cuda"] = framebind.cuda  # the pages name it as programs do: its file has another name
+
 project = "framebind"
 author = "the framebind authors"
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]

@@ -21,15 +21,17 @@ MAY_IMPORT = {
     "demos": {"demos", "tools", "video", ""},
     "__main__": {"demos", "tools", ""},
     "cl": {"interop"},
-    "cuda": {"interop"},
+    "public_cuda": {"interop"},
     "": {"delegate", "interop", "kernels"},
 }
-"""By package ("" is __init__.py; "__main__", "cl" and "cuda" are files): the packages that its files may import."""
+"""By package ("" is __init__.py; "__main__", "cl" and "public_cuda" are files): the packages that its files may
+import.
+"""
 DOOR = "video.__init__"
 """The file that names what is public in ``fb.video``, as __init__.py does for ``fb``."""
 CERTIFICATION = "tools.certify"
 """Certification runs passes and kernels one by one, so it may look into the engine; other tools use public names."""
-LATE = {("", "cl"), ("", "cuda"), ("", "video"), ("", "video.session.stage")}
+LATE = {("", "cl"), ("", "public_cuda"), ("", "video"), ("", "video.session.stage")}
 """Imports that ``framebind.__getattr__`` makes when a name is first used, by file and module: importing framebind does
 not, and video may import framebind.
 """
@@ -58,7 +60,7 @@ HOSTS = "demos/hosts/with_"
 """Programs of other GL libraries, into which framebind is bound."""
 MAX_FUNCTION_LINES = 50
 
-PATTERNS = {"": "__init__.py"} | {name: f"{name}.py" for name in ("__main__", "cl", "cuda")}
+PATTERNS = {"": "__init__.py"} | {name: f"{name}.py" for name in ("__main__", "cl", "public_cuda")}
 FILES = sorted(p for package in MAY_IMPORT for p in ROOT.glob(PATTERNS.get(package, f"{package}/**/*.py")))
 
 

@@ -191,7 +191,7 @@ def test_the_page_of_tasks_adds_a_task(tmp_path: Path, model_path: Callable[[str
     package, model = tmp_path / "framebind", str(model_path("selfie_segmentation"))
     for folder in ("delegate", "demos", "interop", "kernels", "tools", "video"):
         shutil.copytree(ROOT / folder, package / folder, ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("__init__.py", "__main__.py", "cl.py", "cuda.py"):
+    for name in ("__init__.py", "__main__.py", "cl.py", "public_cuda.py"):
         shutil.copy(ROOT / name, package)
     texts = [
         text for language, text in FENCE.findall(ADDING_A_TASK.read_text(encoding="utf-8")) if language == "python"

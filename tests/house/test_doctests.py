@@ -26,13 +26,13 @@ from support.video.clips import write_clip
 NEEDS_DISPLAY = {"Window"}
 FRAMES = {
     "Frame": 2,
-    "Source": 2,
-    "VideoPart": 10,
-    "VideoTags": 2,
-    "VideoWriter": 2,
-    "divide_video": 10,
-    "join_videos": 10,
-    "video_seconds": 10,
+    "video.Source": 2,
+    "video.VideoPart": 10,
+    "video.VideoTags": 2,
+    "video.VideoWriter": 2,
+    "video.divide_video": 10,
+    "video.join_videos": 10,
+    "video.video_seconds": 10,
 }
 """Frames of clip.mp4, by the names whose examples have one."""
 

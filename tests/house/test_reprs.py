@@ -38,7 +38,7 @@ def delegate() -> fb.GpuDelegate:
 WITHOUT_DEVICE: dict[str, tuple[Callable[[], object], str]] = {
     "Backend": (lambda: fb.list_backends()[0], "OpenGL, 'gl' or 'opengl'"),
     "BestOptions": (lambda: fb.BestOptions(None, False, 4, "no GPU"), "no GPU"),
-    "Camera": (lambda: fb.video.Camera(0, "a webcam"), "a webcam"),
+    "video.Camera": (lambda: fb.video.Camera(0, "a webcam"), "a webcam"),
     "DelegatedOp": (lambda: interpreter_with(delegate()).delegated_ops()[0], "EXP"),
     "FoundGpu": (lambda: fb.FoundGpu("GPU-0", "NVIDIA H200", {"cuda": 0}), "NVIDIA H200"),
     "GpuDelegate": (delegate, "backend 'null', serves no interpreter"),
@@ -48,26 +48,25 @@ WITHOUT_DEVICE: dict[str, tuple[Callable[[], object], str]] = {
         "2 operators from x to t2, <GpuDelegate: backend 'null', 2 op",
     ),
     "InterpreterWithCustomOps": (lambda: fb.InterpreterWithCustomOps(model_content=chain("EXP")), "1 operator from x"),
-    "MarkedVideo": (lambda: fb.video.VideoWriter("marked.mp4"), "'marked.mp4', 25 fps"),
-    "VideoWriter": (lambda: fb.video.VideoWriter("marked.mp4", fps=24), "'marked.mp4', 24 fps"),
-    "Marks": (fb.video.Marks, "to draw: 0"),
+    "video.VideoWriter": (lambda: fb.video.VideoWriter("marked.mp4", fps=24), "'marked.mp4', 24 fps"),
+    "video.Marks": (fb.video.Marks, "to draw: 0"),
     "PartitionReport": (lambda: _served().partitions()[0], "2 operators, 1 dispatch>"),
-    "Planes": (
+    "video.Planes": (
         lambda: fb.video.Planes([np.zeros((4, 6), np.uint8)] * 3, 1, 1, fb.YuvPicture([None, None]).colours),
         "6x4 of 1x1 pixels per chroma, bt709",
     ),
     "cl.SharingReport": (lambda: fb.cl.SharingReport("a", "b", None, {"way": "long" * 99}, 0), "a and b share by None"),
-    "WorkTime": (lambda: fb.video.WorkTime(1.5, 0.5, 1.0), "busy=1.5"),
+    "video.WorkTime": (lambda: fb.video.WorkTime(1.5, 0.5, 1.0), "busy=1.5"),
     "StageTime": (lambda: fb.StageTime("upload", (0, 1), None), "upload"),
     "Statistics": (lambda: _served().statistics(), "2 of 2 operators"),
     "SignatureRunner": (lambda: fb.SignatureRunner(_signed(), "serve"), "'serve' of <Interpreter"),
     "StepCost": (lambda: _served().steps()[0], "0 EXP"),
     "StepTime": (lambda: fb.StepTime("0 EXP 0", "copy", 12), "0 EXP 0"),
-    "StreamOptions": (lambda: fb.video.StreamOptions(stall=3), "stall=3"),
+    "video.StreamOptions": (lambda: fb.video.StreamOptions(stall=3), "stall=3"),
     "TensorMemory": (lambda: fb.TensorMemory(0, None, 0, 240, 0, 1), "nbytes=240"),
-    "VideoPart": (lambda: fb.video.VideoPart(0.0, 1.0, 0, 25), "frames=25"),
-    "VideoStage": (lambda: fb.video.VideoStage("detect"), "detect with face_detection_front"),
-    "VideoTags": (fb.video.VideoTags, "pixel_aspect=Fraction(1, 1)"),
+    "video.VideoPart": (lambda: fb.video.VideoPart(0.0, 1.0, 0, 25), "frames=25"),
+    "video.VideoStage": (lambda: fb.video.VideoStage("detect"), "detect with face_detection_front"),
+    "video.VideoTags": (fb.video.VideoTags, "pixel_aspect=Fraction(1, 1)"),
     "transfers": (lambda: fb.transfers, "copies"),
 }
 """By public name: how one is made, and a part of its repr."""
@@ -92,11 +91,10 @@ def with_gl(tmp_path: Path) -> dict[str, tuple[object, str]]:
         "GlContext": (context, context.renderer),
         "GlTexture": (fb.GlTexture(64, 48, label="mine"), "64x48 rgba8"),
         "GlTimer": (fb.GlTimer(), "frames late"),
-        "Overlay": (fb.video.Overlay(), "to draw: 0"),
+        "video.Overlay": (fb.video.Overlay(), "to draw: 0"),
         "YuvPicture": (fb.YuvPicture([None, None], matrix="bt601"), "nv12, bt601, limited range"),
         "Frame": (fb.Frame(fb.GlTexture(64, 48)), "64x48, rgba8"),
-        "Sink": (fb.video.VideoWriter(tmp_path / "a.png", (64, 48)), "a.png"),
-        "Source": (fb.open_source("synthetic", size=(64, 48)), "64x48"),
+        "video.Source": (fb.open_source("synthetic", size=(64, 48)), "64x48"),
     }
 
 

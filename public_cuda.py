@@ -1,4 +1,8 @@
-"""CUDA: contexts, arrays and pictures. Use: ``fb.cuda``."""
+"""CUDA: contexts, arrays and pictures. Use: ``fb.cuda``.
+
+The file has another name because the repository's root is the package: a ``cuda.py`` there would hide NVIDIA's package
+``cuda`` from programs that run in that folder.
+"""
 
 from .interop.cuda.arrays import CudaArray
 from .interop.cuda.context import CudaContext
