@@ -36,8 +36,10 @@ import numpy as np
 from av.video.reformatter import VideoReformatter
 
 import framebind as fb
-from framebind.interop.frames.decode.planar import say_colours, wanted_colours
-from framebind.interop.frames.read.readers import MotionReader, Pixels, load_picture
+from framebind.interop.frames.decode.tags import say_colours, wanted_colours
+from framebind.interop.frames.read.frame_reader import Pixels
+from framebind.interop.frames.read.picture_files import load_picture
+from framebind.interop.frames.read.synthetic import MotionReader
 from framebind.interop.frames.write.av_file import AvFile, VideoSettings
 from framebind.video.assets import PHOTOGRAPH
 from framebind.video.model_options import ModelOptions

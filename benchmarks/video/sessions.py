@@ -15,7 +15,7 @@ from av.codec.hwaccel import HWAccel
 from av.video.reformatter import Colorspace
 
 import framebind as fb
-from framebind.interop.frames.decode.accelerated import accelerated_options
+from framebind.interop.frames.decode.nvdec_codecs import accelerated_options
 from framebind.video.models import find_model
 
 Array = npt.NDArray[Any]

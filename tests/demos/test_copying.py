@@ -23,7 +23,7 @@ from framebind.demos.player.keys import KEYS, LEGEND
 from framebind.demos.player.options import Options
 from framebind.demos.player.report import Report
 from framebind.demos.player.run import run
-from framebind.interop.frames.read.handover import Waits
+from framebind.interop.frames.read.worker import Waits
 from framebind.video.network import Mode, Network, resample
 from framebind.video.task import Drawing, Scene
 from framebind.video.tasks import find_task

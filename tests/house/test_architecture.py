@@ -39,9 +39,10 @@ FLOORS = {
     "kernels": "tensor colours views target operation codegen ops.arguments ops.window ops.pointwise ops.movement "
     "ops.indexing ops.convolution ops.bottleneck ops.reduction ops.recurrent ops.constant ops cpu_shapes "
     "registry",
-    "interop": "errors deprecated uncopied arrays dlpack forks transfers binaries yuv device host_arrays loaders "
-    "backends record null gl gl.compute gl.draw gl.backend cuda cuda.compute cuda.backend cl cl.sharing cl.compute "
-    "cl.backend frames.frame frames.decode frames.read frames.paint frames.write frames discovery",
+    "interop": "errors deprecated uncopied arrays dlpack forks transfers binaries pixel_formats yuv device "
+    "host_arrays loaders backends record null gl gl.compute gl.draw gl.backend cuda cuda.compute cuda.backend "
+    "cl cl.sharing cl.compute cl.backend frames.frame frames.decode frames.read "
+    "frames.paint frames.write frames discovery",
     "delegate": "options read report litert transform lower cache compiler plan claim run statistics engine "
     "gpu_delegate automatic alone signature_runner interpreter custom_operators",
     "video": "assets models apis model_options copies signals network task vision times results.rows tasks work "

@@ -59,7 +59,7 @@ def open_container(
     try:
         try:
             return av.open(place, options=options, timeout=limits, hwaccel=accelerator, **more)
-        except RuntimeError:  # PyAV: it takes none of the decoders that FFmpeg prefers. See accelerated.py
+        except RuntimeError:  # PyAV: it takes none of the decoders that FFmpeg prefers. See nvdec_codecs.py
             return av.open(place, options=options, timeout=limits, **more)
     except (av.error.FFmpegError, OSError) as error:
         why = error.strerror or masked_address(str(error))

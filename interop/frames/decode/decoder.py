@@ -13,13 +13,14 @@ import numpy as np
 import numpy.typing as npt
 
 from ...errors import BindingError, SourceError
-from ...yuv import PlanarFormat, YuvPicture
-from .accelerated import accelerated
+from ...pixel_formats import BGR, PlanarFormat, nearest_format
+from ...yuv import YuvPicture
 from .containers import VideoPackets
 from .frame_times import FrameTimes, end_of_packets
-from .planar import BGR, nearest_format
+from .nvdec_codecs import accelerated
 from .pyav import load_av
 from .reused_decoder import KeptDecoder, PacketDecoder
+from .rotation import stored_rotation, turn_of
 from .streams import StreamOptions, masked_address
 from .tags import VideoTags, read_tags
 
@@ -199,8 +200,6 @@ class VideoDecoder:
         Layout of the planes; None if frames are BGR.
     size : (int, int)
         Width and height of a frame as it is stored, in pixels.
-    turn : int
-        Degrees clockwise by which frames are to be turned to be shown: 0, 90, 180 or 270.
     fps : float or None
         Average frames per second.
     length : int or None
@@ -257,7 +256,7 @@ class VideoDecoder:
             self._decoding.abandon()
             raise
         if like is not None:
-            self.format, self._target, self.size, self.turn = like.format, like._target, like.size, like.turn
+            self.format, self._target, self.size, self._angle = like.format, like._target, like.size, like._angle
 
     def _why_nothing(self, start: float, end: float | None) -> str:
         """The message for a file without a frame between ``start`` and ``end``."""
@@ -274,7 +273,7 @@ class VideoDecoder:
         if self.format is None and self._target != BGR and not self.is_on_gpu:
             self.format = _planar_format(self._converted(first))
             self._target = self._target if self.format else BGR  # of a matrix that swscale alone knows
-        self.turn = round(-first.rotation / 90) % 4 * 90
+        self._angle = float(first.rotation)
         container, stream, context = self.packets.container, self.packets.stream, self._decoding.context
         self._tags = (
             stream.sample_aspect_ratio or context.sample_aspect_ratio,
@@ -305,9 +304,14 @@ class VideoDecoder:
         return self._decoding.damaged
 
     @property
+    def turn(self) -> int:
+        """Degrees clockwise by which frames are to be turned to be shown: 0, 90, 180 or 270."""
+        return turn_of(self._angle)
+
+    @property
     def rotation(self) -> int:
         """Degrees clockwise from an upright frame to a stored one, if frames stay in planes."""
-        return -self.turn % 360 if self.format else 0
+        return stored_rotation(self.turn) if self.format else 0
 
     @property
     def tags(self) -> VideoTags:

@@ -12,7 +12,7 @@ import re
 from collections.abc import Hashable, Iterator
 from typing import Any
 
-from .accelerated import COLOURS
+from .nvdec_codecs import COLOURS
 from .pyav import load_av
 
 PUSHED = -(1 << 60)

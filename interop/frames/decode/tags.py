@@ -5,6 +5,9 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Any, NamedTuple
 
+from ....kernels.colours import YuvMatrix, YuvRange
+from ...yuv import MATRIX_NUMBERS, RANGE_NUMBERS
+
 _UNSPECIFIED = 2
 _MOST_ASPECT, _MOST_NUMBER = 20, 255
 """Bounds of what a header may claim: encoders take no more."""
@@ -49,3 +52,19 @@ def write_tags(tags: VideoTags, context: Any) -> None:
     if tags.pixel_aspect != 1:
         context.sample_aspect_ratio = tags.pixel_aspect
     context.color_primaries, context.color_trc = tags.primaries, tags.transfer
+
+
+def say_colours(described: Any, matrix: YuvMatrix, range: YuvRange) -> None:
+    """Let a frame (av.VideoFrame), or an encoder that is not open yet, say its matrix and its range."""
+    described.colorspace, described.color_range = MATRIX_NUMBERS[matrix].colorspaces[0], RANGE_NUMBERS[range]
+
+
+def says_colours(frame: Any, matrix: YuvMatrix, range: YuvRange) -> bool:
+    """Whether a frame (av.VideoFrame) says that it has this matrix and this range, by the numbers that are written."""
+    numbers = MATRIX_NUMBERS[matrix].colorspaces[0], RANGE_NUMBERS[range]
+    return (int(frame.colorspace), int(frame.color_range)) == numbers
+
+
+def wanted_colours(matrix: YuvMatrix, range: YuvRange) -> dict[str, int]:
+    """The arguments that make ``reformat`` of PyAV convert a frame to this matrix and this range."""
+    return {"dst_colorspace": MATRIX_NUMBERS[matrix].swscale, "dst_color_range": RANGE_NUMBERS[range]}

@@ -7,13 +7,15 @@ import re
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import numpy.typing as npt
 
 from ...errors import SourceError
 from ..decode.streams import masked_address
-from .layouts import Layout, Matrix, layout_of
-from .opencv import load_cv2
-from .readers import Pixels, describe, quiet
+from .frame_reader import Pixels
+from .opencv import load_cv2, quiet
+from .yuv_to_rgb import Layout, Matrix, layout_of
 
 if TYPE_CHECKING:
     import cv2
@@ -130,7 +132,7 @@ class CameraReader:
         if frame is not view:
             if frame.nbytes != view.nbytes or frame.dtype != view.dtype:
                 raise SourceError(
-                    f"{self.name} gives frames of {describe(frame)}, not {describe(view)} as announced: ask for "
+                    f"{self.name} gives frames of {_describe(frame)}, not {_describe(view)} as announced: ask for "
                     "another --size, or for --fourcc MJPG"
                 )
             view[...] = frame.reshape(view.shape)
@@ -230,3 +232,9 @@ def why_closed(source: int | str, what: str, cameras: list[Camera]) -> str:
 def _fourcc(capture: cv2.VideoCapture) -> str:
     code = int(capture.get(load_cv2().CAP_PROP_FOURCC))
     return code.to_bytes(4, "little").decode("ascii", "replace").strip("\0 ") if code > 0 else ""
+
+
+def _describe(frame: npt.NDArray[Any]) -> str:
+    """A frame's size and type, for messages."""
+    height, width = frame.shape[:2]
+    return f"{width}x{height} {frame.dtype}"

@@ -5,8 +5,10 @@ Models run on the GPU without it: ``import framebind`` does not load it.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib
+from collections.abc import Iterator
 from types import ModuleType
 
 from ...errors import SourceError
@@ -34,3 +36,15 @@ def load_cv2() -> ModuleType:
             f"apt-get install {DISPLAY_PACKAGES}; or use the build without windows: "
             "pip uninstall opencv-python && pip install opencv-python-headless"
         ) from error
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """Silence OpenCV's own log, which says in several lines what our error says in one."""
+    cv2 = load_cv2()
+    set_log_level = getattr(cv2.utils, "logging", cv2).setLogLevel  # cv2's own before OpenCV 4.13
+    before = set_log_level(0)  # LOG_LEVEL_SILENT
+    try:
+        yield
+    finally:
+        set_log_level(before)

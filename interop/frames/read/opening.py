@@ -13,18 +13,12 @@ from ...errors import SourceError
 from ...record.context import cuda_contexts
 from ..decode.streams import StreamOptions, checked_scheme, masked_address, plain_address
 from .camera import CameraOptions, CameraReader
-from .files import AvReader
-from .layouts import Matrix
-from .readers import (
-    PICTURES,
-    MotionReader,
-    PictureReader,
-    load_picture,
-    open_folder,
-    painted_picture,
-)
+from .picture_files import PICTURES, PictureReader, load_picture, open_folder
 from .source import Source
 from .streams import StreamReader, open_stream
+from .synthetic import MotionReader, painted_picture
+from .video_files import AvReader
+from .yuv_to_rgb import Matrix
 
 log = logging.getLogger("framebind")
 

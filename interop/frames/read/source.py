@@ -19,13 +19,13 @@ from ...yuv import YuvPicture
 from ..decode.tags import VideoTags
 from ..decode.thread_times import WorkTime
 from ..frame import Frame
-from .files import AvReader, DecodedReader
-from .handover import NOTHING_YET, Handover, Waits
-from .pictures import PictureFeed, converted, converted_frames
-from .readers import FrameReader
+from .dropping_queue import NOTHING_YET, FrameQueue
+from .frame_reader import FrameReader
+from .planes import PlanesFeed, converted, converted_frames
 from .streams import StreamReader
 from .textures import TextureFeed
-from .worker import Feed, Worker
+from .video_files import AvReader, DecodedReader
+from .worker import Feed, Waits, Worker
 
 
 class ClosableWindow(Protocol):
@@ -158,12 +158,12 @@ class Source(Uncopied):
     @property
     def dropped(self) -> int:
         """The number of frames of a live source that were not taken in time."""
-        return 0 if self._worker is None else self._worker.handover.dropped
+        return 0 if self._worker is None else self._worker.queue.dropped
 
     @property
     def decoding(self) -> WorkTime:
         """The time of the worker thread, which decodes."""
-        return WorkTime() if self._worker is None else self._worker.handover.work
+        return WorkTime() if self._worker is None else self._worker.queue.work
 
     @property
     def damaged(self) -> int:
@@ -173,7 +173,7 @@ class Source(Uncopied):
     @property
     def reconnects(self) -> int:
         """The number of times that a camera or a stream that was lost came back."""
-        return 0 if self._worker is None else self._worker.handover.reconnects
+        return 0 if self._worker is None else self._worker.queue.reconnects
 
     # Frames -----------------------------------------------------------------------------------------------------------
 
@@ -252,15 +252,15 @@ class Source(Uncopied):
 
     def _handed_over(self, on: Place, *, wait: bool, timer: GlTimer | None) -> Iterator[Frame | None]:
         """Frames that the worker decodes."""
-        feed, handover = self._start(on, timer)
+        feed, queue = self._start(on, timer)
         window = None if on is None or on == "cpu" or isinstance(on, GlContext) else on
         try:
-            while (slot := handover.take(self._patience() if wait else 0.0)) is not None:
+            while (slot := queue.take(self._patience() if wait else 0.0)) is not None:
                 if slot == NOTHING_YET:
                     self._hold()
                     frame = self._last if wait else None
                 else:
-                    captured, second = handover.captured[slot], handover.times[slot]
+                    captured, second = queue.captured[slot], queue.times[slot]
                     frame = self._last = feed.take(slot, mirror=self.mirror)  # the worker may fill the slot again
                     frame.captured, frame.time = captured, second
                     self._last_at, self.status = time.perf_counter(), ""
@@ -282,29 +282,29 @@ class Source(Uncopied):
             raise SourceError(f"{self.name} was read already: open it again to read it from the start")
         self._is_read = True
 
-    def _start(self, on: Place, timer: GlTimer | None) -> tuple[Feed, Handover[Any]]:
+    def _start(self, on: Place, timer: GlTimer | None) -> tuple[Feed, FrameQueue[Any]]:
         """Start the worker thread: it decodes into upload memory of a context, or hands over planes."""
         reader = self._reader
         self._begin(on)
         worker = Worker(reader, loop=self._loop)
-        handover = worker.handover
+        queue = worker.queue
         if self._is_stopped:
-            handover.stop()
+            queue.stop()
         try:
             if on is None or on == "cpu":
                 is_video = isinstance(reader, DecodedReader)
                 read = reader.read_picture if is_video else converted(reader)
-                feed = PictureFeed(handover, reader.context if is_video else None, self.rotation)
+                feed = PlanesFeed(queue, reader.context if is_video else None, self.rotation)
             else:
                 context, read = on if isinstance(on, GlContext) else on.context, reader.read
-                feed = TextureFeed(handover, context, reader.layout, self.size, stop=self.stop, timer=timer)
+                feed = TextureFeed(queue, context, reader.layout, self.size, stop=self.stop, timer=timer)
         except FramebindError:
             self._is_read = False  # no frame was: another context may have room
             raise
         self._feed, self._worker = feed, worker
         worker.start(read, every=self.every, retry=self.waits.retry, ready=self.ready)
         self._last_at = time.perf_counter()
-        return feed, handover
+        return feed, queue
 
     def _patience(self) -> float | None:
         """Seconds to wait for the next frame; None, without end, unless the source is live."""
@@ -368,7 +368,7 @@ class Source(Uncopied):
         """Ask the worker thread to end, without waiting: several sources that stop together end at the same time."""
         self._is_stopped = True
         if self._worker is not None:
-            self._worker.handover.stop()
+            self._worker.queue.stop()
 
     def __repr__(self) -> str:
         rate = f", {self.fps:g} fps" if self.fps else ""

@@ -13,8 +13,8 @@ from ..decode.containers import LIVE_OPEN_SECONDS
 from ..decode.decoder import VideoDecoder
 from ..decode.nvdec import open_nvdec
 from ..decode.streams import StreamOptions, scheme_of
-from .files import AvReader, DecodedReader
-from .handover import Waits
+from .video_files import AvReader, DecodedReader
+from .worker import Waits
 
 log = logging.getLogger("framebind.streams")
 

@@ -8,10 +8,10 @@ from collections.abc import Callable
 from ...gl.context import GlContext
 from ...gl.timer import GlTimer
 from ..frame import Frame
-from .handover import SLOTS, Handover
-from .layouts import Layout
-from .readers import Pixels
+from .dropping_queue import SLOTS, FrameQueue
+from .frame_reader import Pixels
 from .upload import UploadRing
+from .yuv_to_rgb import Layout
 
 
 class TextureFeed:
@@ -22,7 +22,7 @@ class TextureFeed:
 
     def __init__(
         self,
-        handover: Handover[Pixels],
+        queue: FrameQueue[Pixels],
         context: GlContext,
         layout: Layout,
         size: tuple[int, int],
@@ -32,12 +32,12 @@ class TextureFeed:
     ) -> None:
         """``stop`` stops the worker: it is called when the context is closed. ``timer`` gets a stage "upload"."""
         self._ring = UploadRing(context, *size, SLOTS, layout)
-        self._handover, self._uploaded, self._timer = handover, deque[int](), timer
+        self._queue, self._uploaded, self._timer = queue, deque[int](), timer
         self._frames = [Frame(texture) for texture in self._ring.textures]
         self._closing, self._stop = context.closing, stop
         self._closing.append(stop)
         for slot in range(SLOTS):
-            handover.give(slot, self._ring.view(slot))
+            queue.give(slot, self._ring.view(slot))
 
     def take(self, slot: int, *, mirror: bool) -> Frame:
         """Upload the slot to its texture."""
@@ -49,7 +49,7 @@ class TextureFeed:
             # The GPU read the frame before this one long ago: this does not wait.
             ready = self._uploaded.popleft()
             self._ring.wait(ready)
-            self._handover.give(ready, self._ring.view(ready))
+            self._queue.give(ready, self._ring.view(ready))
         return self._frames[slot]
 
     def release(self) -> None:

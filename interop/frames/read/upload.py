@@ -26,8 +26,8 @@ from ...gl.state import (
 from ...gl.state import texture as bound_texture
 from ...gl.texture import GlTexture
 from ...transfers import CAMERA_FRAME, transfers
-from .layouts import Layout, layout_of
-from .readers import Pixels
+from .frame_reader import Pixels
+from .yuv_to_rgb import Layout, layout_of
 
 _MAP_ANEW = GL.MAP_WRITE_BIT | GL.MAP_INVALIDATE_BUFFER_BIT | GL.MAP_UNSYNCHRONIZED_BIT
 _UNPACK = (

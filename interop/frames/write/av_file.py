@@ -13,10 +13,9 @@ import numpy as np
 from ....kernels.colours import YuvMatrix, YuvRange
 from ...errors import SourceError
 from ..decode.containers import PACKETS_ONLY
-from ..decode.planar import say_colours, says_colours, wanted_colours
 from ..decode.pyav import load_av
-from ..decode.tags import VideoTags, write_tags
-from ..read.readers import Pixels
+from ..decode.tags import VideoTags, say_colours, says_colours, wanted_colours, write_tags
+from ..read.frame_reader import Pixels
 from .copied_streams import CopiedStreams
 from .replacement import Replacement
 

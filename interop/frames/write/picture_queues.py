@@ -16,8 +16,8 @@ from ...transfers import PICTURE_FILE
 from ..decode.thread_times import WorkTime
 from ..paint.marks import Marks
 from ..paint.overlay import Overlay
+from ..read.frame_reader import Pixels
 from ..read.opencv import load_cv2
-from ..read.readers import Pixels
 from .readback import ReadbackRing
 from .replacement import Replacement
 from .writer import Slots, Writer

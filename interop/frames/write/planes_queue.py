@@ -12,8 +12,8 @@ from ....kernels.colours import YuvColours
 from ...dlpack import host_array, is_on_host
 from ...errors import SourceError
 from ...yuv import YuvPicture
-from ..decode.planar import say_colours
 from ..decode.pyav import load_av
+from ..decode.tags import say_colours
 from ..decode.thread_times import WorkTime
 from ..paint.marks import Marks
 from ..paint.painter import paint

@@ -16,7 +16,7 @@ from ...gl.query import raise_if_reset
 from ...gl.state import kept, pixel_reads, read_framebuffer, restored
 from ...gl.texture import GlTexture
 from ...transfers import VIDEO_FRAME, transfers
-from ..read.readers import Pixels
+from ..read.frame_reader import Pixels
 from ..read.upload import is_passed, make_fence, wait_and_delete
 
 _WRITTEN_BARRIER = GL.FRAMEBUFFER_BARRIER_BIT | GL.PIXEL_BUFFER_BARRIER_BIT

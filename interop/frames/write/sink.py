@@ -15,7 +15,7 @@ from ...yuv import YuvPicture
 from ..decode.tags import VideoTags
 from ..decode.thread_times import WorkTime
 from ..paint.marks import Marks
-from ..read.readers import Pixels
+from ..read.frame_reader import Pixels
 from .av_file import Sound, VideoSettings
 from .planes_queue import Paint
 from .video_writer import VideoWriter

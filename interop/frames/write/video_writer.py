@@ -19,7 +19,7 @@ from ..decode.tags import VideoTags
 from ..decode.thread_times import WorkTime
 from ..frame import Frame
 from ..paint.marks import Marks
-from ..read.readers import Pixels
+from ..read.frame_reader import Pixels
 from ..read.source import Source
 from .av_file import BY_SUFFIX, CODECS, AvFile, Sound, VideoSettings
 from .picture_queues import ArrayQueue, LastPicture, TextureQueue

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 import framebind as fb
-from framebind.interop.frames.read.layouts import Layout
 from framebind.interop.frames.read.upload import UploadRing
+from framebind.interop.frames.read.yuv_to_rgb import Layout
 from framebind.interop.gl.compute.device import GlDevice
 from framebind.interop.gl.compute.one_dispatch import GlProgram
 from framebind.interop.record.one_dispatch import merge

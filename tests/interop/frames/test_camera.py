@@ -22,7 +22,7 @@ import pytest
 
 import framebind as fb
 from framebind.interop.frames.read.camera import cameras_in, why_closed
-from framebind.interop.frames.read.handover import Waits
+from framebind.interop.frames.read.worker import Waits
 from support.video.textures import textures
 from support.webcam import SIZE, Picture, Webcam
 

@@ -20,10 +20,10 @@ import numpy as np
 import pytest
 
 import framebind as fb
-from framebind.interop.frames.decode.accelerated import accelerated_options
 from framebind.interop.frames.decode.nvdec import AHEAD, NvdecPictures
-from framebind.interop.frames.read.handover import Handover
-from framebind.interop.frames.read.pictures import PictureFeed, PictureSlot
+from framebind.interop.frames.decode.nvdec_codecs import accelerated_options
+from framebind.interop.frames.read.dropping_queue import FrameQueue
+from framebind.interop.frames.read.planes import PlanesFeed, PlanesSlot
 from support.recording_driver import RecordingDriver
 from support.tiny_models import chain
 from support.video.clips import turn_track, write_clip
@@ -199,21 +199,21 @@ def test_a_picture_whose_planes_were_changed_is_bound_anew(recorder: RecordingDr
 def test_frames_of_another_thread_s_decoder_are_taken_in_order_and_given_back(recorder: RecordingDriver) -> None:
     recorder.flags = 1
     with fb.cuda.CudaContext(independent=True) as context:
-        handover, decoder, other = Handover[PictureSlot](drop=True), Decoder(9), Decoder(2)
-        feed = PictureFeed(handover, context, 0)
+        queue, decoder, other = FrameQueue[PlanesSlot](drop=True), Decoder(9), Decoder(2)
+        feed = PlanesFeed(queue, context, 0)
 
         def decode(source: Any) -> None:
             """The decoding thread's part for one frame."""
-            place = handover.fill()
+            place = queue.fill()
             assert place is not None
             place[1].put(next(source), owners[source])
-            handover.filled(place[0], 0.0, None)
+            queue.filled(place[0], 0.0, None)
 
         first, second = decoder.frames(), other.frames()
         owners: dict[Any, Any] = {first: decoder, second: other}
         recorder.calls.clear()
         decode(first)
-        picture = take(feed, handover)
+        picture = take(feed, queue)
         assert picture.planes[0].pointer == decoder.memory[0].pointer
         events = [given for name, given in recorder.calls if name in ("cuEventRecord", "cuStreamWaitEvent")]
         (event, legacy), (stream, waited, _) = events
@@ -221,9 +221,9 @@ def test_frames_of_another_thread_s_decoder_are_taken_in_order_and_given_back(re
         for _ in range(7):
             decode(first)
         assert decoder.alive <= 1 + 3, "those that nobody took are dropped"
-        take(feed, handover)
+        take(feed, queue)
         decode(second)
-        after = take(feed, handover)
+        after = take(feed, queue)
         assert after.planes[0].pointer == other.memory[0].pointer, "a new connection has surfaces of its own"
         with pytest.raises(fb.BindingError, match="released"):
             picture.planes[0].pointer  # noqa: B018
@@ -233,8 +233,8 @@ def test_frames_of_another_thread_s_decoder_are_taken_in_order_and_given_back(re
         assert decoder.alive == other.alive == 0
 
 
-def take(feed: PictureFeed, handover: Handover[PictureSlot]) -> fb.YuvPicture:
-    number = handover.take(0.0)
+def take(feed: PlanesFeed, queue: FrameQueue[PlanesSlot]) -> fb.YuvPicture:
+    number = queue.take(0.0)
     assert number is not None and number >= 0
     return feed.take(number, mirror=False).planes
 

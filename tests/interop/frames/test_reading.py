@@ -21,7 +21,7 @@ from framebind.interop.frames.decode.decoder import VideoDecoder
 from framebind.interop.frames.decode.frame_times import FrameTimes
 from framebind.interop.frames.decode.seeking import packets_from
 from framebind.interop.frames.decode.tags import read_tags
-from framebind.interop.yuv import PlanarFormat
+from framebind.interop.pixel_formats import PlanarFormat
 from support.video.clips import damage_h264, damage_jpegs, turn_track, write_clip
 from support.video.textures import textures
 

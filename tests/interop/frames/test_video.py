@@ -16,10 +16,10 @@ import numpy.typing as npt
 import pytest
 
 import framebind as fb
-from framebind.interop.frames.read.layouts import layout_of
-from framebind.interop.frames.read.readers import MotionReader
 from framebind.interop.frames.read.source import Source
+from framebind.interop.frames.read.synthetic import MotionReader
 from framebind.interop.frames.read.upload import UploadRing
+from framebind.interop.frames.read.yuv_to_rgb import layout_of
 from support.video.textures import textures
 
 Picture = npt.NDArray[np.uint8]

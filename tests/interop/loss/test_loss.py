@@ -15,9 +15,9 @@ import pytest
 import framebind as fb
 from framebind.interop.cl.api import loader
 from framebind.interop.device import Device
-from framebind.interop.frames.read.layouts import layout_of
-from framebind.interop.frames.read.readers import Pixels
+from framebind.interop.frames.read.frame_reader import Pixels
 from framebind.interop.frames.read.source import Source
+from framebind.interop.frames.read.yuv_to_rgb import layout_of
 from framebind.interop.gl import context as contexts
 from framebind.interop.gl import egl
 from framebind.interop.gl.api import GlApi

@@ -22,7 +22,7 @@ from typer.testing import CliRunner
 
 import framebind as fb
 from framebind.__main__ import app
-from framebind.interop.frames.read.handover import Waits
+from framebind.interop.frames.read.worker import Waits
 from framebind.tools.common.console import make_console
 from framebind.tools.displays.streams import as_display, as_line
 from framebind.video.apis import GL

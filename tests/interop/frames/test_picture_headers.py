@@ -17,8 +17,8 @@ import pytest
 from PIL import Image
 
 import framebind as fb
-from framebind.interop.frames.read.image_headers import claimed_size
-from framebind.interop.frames.read.readers import load_picture
+from framebind.interop.frames.read.picture_files import load_picture
+from framebind.interop.frames.read.picture_headers import claimed_size
 
 SIZES = [(1, 1), (7, 5), (300, 200), (16, 1000)]
 

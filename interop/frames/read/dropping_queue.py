@@ -1,49 +1,25 @@
-"""Handover of frames from the decoding thread to the thread that owns the GL context."""
+"""The queue of frames between the decoding thread and the owner of the context. A live source's drops old frames."""
 
 from __future__ import annotations
 
 import threading
-import time
 from collections import deque
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Generic
 
-from ...errors import SourceError
 from ..decode.thread_times import WorkTime
-from .readers import FrameReader
-
-View = TypeVar("View")
-"""The content of a slot: an array of upload memory, or a PictureSlot."""
+from .frame_reader import View
 
 SLOTS = 3
 """Slots of the ring: one that is decoded into, one that is ready, one that the GPU reads."""
 NOTHING_YET = -1
-"""The slot number that ``Handover.take`` returns on a timeout."""
+"""The slot number that ``FrameQueue.take`` returns on a timeout."""
 
 
-@dataclass(frozen=True)
-class Waits:
-    """Times to wait for a camera or a stream, in seconds."""
-
-    first_frame: float = 10.0
-    """Seconds to wait for the first frame."""
-    silence: float = 1.0
-    """Seconds without a frame, after which the last one is given again."""
-    held: float = 0.1
-    """Seconds between two frames while the last one is given again and again."""
-    lost: float = 60.0
-    """Seconds without a frame, after which the camera is given up."""
-    retry: float = 0.5
-    """Seconds between two attempts to open the camera again."""
-    end: float = 12.0
-    """Seconds to wait for the worker to end: OpenCV waits up to 10 seconds for a frame of a camera."""
-
-
-class Handover(Generic[View]):
+class FrameQueue(Generic[View]):
     """The free and the filled slots of the ring, passed between the decoding worker and the owner of the context.
 
-    With ``drop``, the owner gets the newest frame, and the worker takes back the oldest filled slot if none is free.
+    With ``drop`` (cameras, live streams) the owner gets the newest frame, and the worker takes back the oldest filled
+    slot if none is free.
     """
 
     def __init__(self, drop: bool) -> None:
@@ -127,56 +103,3 @@ class Handover(Generic[View]):
         with self._changed:
             self._stopped = True
             self._changed.notify_all()
-
-
-Read = Callable[[View], bool]
-"""A function that reads the next frame, or skips it. Its result is that of ``FrameReader.read``."""
-
-
-def decode(
-    reader: FrameReader,
-    handover: Handover[View],
-    loop: bool,
-    retry: float,
-    *,
-    read: Read[View],
-    every: int = 1,
-    skip: Read[View] | None = None,
-) -> None:
-    """Decode until the source ends, fails or is stopped; the worker thread's function.
-
-    ``read`` reads a frame into a slot. A camera that is gone is opened again each ``retry`` seconds. Each frame of
-    ``every`` is handed over; ``skip`` leaves out those between, which are read if it is None.
-    """
-    between: list[Read[View]] = []
-    with handover.work.measured():
-        try:
-            while (place := handover.fill()) is not None:
-                slot, view = place
-                if not all(_read(each, reader, handover, loop, retry, view) for each in (*between, read)):
-                    break
-                between = [skip or read] * (every - 1)
-                captured = reader.captured
-                handover.filled(slot, time.perf_counter() if captured is None else captured, reader.time)
-            handover.end(None)
-        except Exception as error:
-            handover.end(error)
-        except BaseException as error:  # SystemExit, for instance: it ends this thread, and its owner must not wait
-            handover.end(SourceError(f"{reader.name} gives no more frames: its reader ended with {error!r}"))
-            raise
-        finally:
-            reader.close()
-
-
-def _read(
-    read: Read[View], reader: FrameReader, handover: Handover[View], loop: bool, retry: float, view: View
-) -> bool:
-    """Read the next frame by ``read``: from the start again if ``loop``; of a camera that is gone, once it is back."""
-    while not read(view):
-        if reader.live:
-            if handover.wait_stopped(retry if reader.retry is None else reader.retry):
-                return False
-            handover.reconnects += reader.reopen()
-        elif not (loop and reader.reopen()):
-            return False
-    return True

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +19,9 @@ from ..decode.nvdec import NvdecPictures, open_nvdec
 from ..decode.streams import StreamOptions
 from ..decode.tags import VideoTags
 from ..frame import Frame
-from .layouts import Layout, layout_of, planar_layout
-from .pictures import PictureSlot, bindable
-from .readers import Pixels
+from .frame_reader import Pixels
+from .planes import PlanesSlot, bindable
+from .yuv_to_rgb import Layout, layout_of, planar_layout
 
 
 class DecodedReader(ABC):
@@ -29,8 +30,6 @@ class DecodedReader(ABC):
     """
 
     name: str
-    turn: int
-    size: tuple[int, int]
     _decoder: VideoDecoder
 
     def __init__(self, context: CudaContext | None, *, is_named: bool) -> None:
@@ -47,6 +46,17 @@ class DecodedReader(ABC):
         return self._decoder.rotation
 
     @property
+    def turn(self) -> int:
+        """Degrees clockwise by which the layout's frames are turned to be shown; BGR's are not."""
+        return self._decoder.turn if self._decoder.format else 0
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Width and height of an upright frame in pixels."""
+        width, height = self._decoder.size
+        return (height, width) if self.turn % 180 else (width, height)
+
+    @property
     def tags(self) -> VideoTags:
         """The shape of the video's pixels, and the light that its colours stand for."""
         return self._decoder.tags
@@ -58,10 +68,8 @@ class DecodedReader(ABC):
         return layout_of("bgr", *self.size) if format is None else planar_layout(format, self.turn)
 
     def _describe(self, decoder: VideoDecoder) -> None:
-        """Take over what a decoder says of its frames."""
+        """Take over what a decoder says of its video."""
         self.name, self.fps = decoder.name, decoder.fps
-        self.turn = decoder.turn if decoder.format else 0
-        self.size = decoder.size if self.turn % 180 == 0 else decoder.size[::-1]
 
     def read(self, view: Pixels) -> bool:
         """Write the planes of the next frame into ``view``; False if there is none. Raises SourceError."""
@@ -73,7 +81,7 @@ class DecodedReader(ABC):
                 at += plane.size
         return frame is not None
 
-    def read_picture(self, slot: PictureSlot) -> bool:
+    def read_picture(self, slot: PlanesSlot) -> bool:
         """Put the next frame into ``slot`` as it was decoded, not turned; False if there is none."""
         frame = self._next()
         if frame is not None:
@@ -154,18 +162,18 @@ class AvReader(DecodedReader):
         if self.context is not None:
             found = self._on_gpu = NvdecPictures(self._decoder, self.context)
         else:
-            found = map(self._on_cpu, self._frames)
+            found = map(partial(self._on_cpu, rotation=self._decoder.rotation), self._frames)
         for frame in found:
             self.time = frame.time
             self._number += 1
             yield frame
         self._check_all_were_there()
 
-    def _on_cpu(self, decoded: Any) -> Frame:
+    def _on_cpu(self, decoded: Any, *, rotation: int) -> Frame:
         """A frame in planes (av.VideoFrame)."""
         decoder, now = self._decoder, time.perf_counter()
         picture = YuvPicture.from_frame(bindable(decoded, decoder))
-        return Frame(picture, rotation=decoder.rotation, time=decoder.time_of(decoded), captured=now)
+        return Frame(picture, rotation=rotation, time=decoder.time_of(decoded), captured=now)
 
     def skip(self, view: object) -> bool:
         """Decode the next frame, and leave ``view`` as it is. Returns False at the end."""

@@ -11,14 +11,14 @@ import numpy as np
 
 from ...cuda.compute.fence import CudaEvents
 from ...cuda.context import CudaContext
+from ...pixel_formats import BGR
 from ...yuv import YuvPicture
 from ..decode.decoder import VideoDecoder
 from ..decode.nvdec import NvdecPictures, is_independent, mark_decoded, wait_for_decoded
-from ..decode.planar import BGR
 from ..decode.pyav import load_av
 from ..frame import Frame
-from .handover import SLOTS, Handover, Read
-from .readers import FrameReader
+from .dropping_queue import SLOTS, FrameQueue
+from .frame_reader import FrameReader, Read
 
 _FORMATS = {"bgr": (BGR, "yuv444p"), "yuyv": ("yuyv422", "yuv422p"), "nv12": ("nv12", "nv12")}
 """FFmpeg's format of frames, and the format to which swscale converts them, by the layout of a reader that does not
@@ -27,7 +27,7 @@ decode to planes.
 
 
 @dataclass
-class PictureSlot:
+class PlanesSlot:
     """A place for one frame, which the decoding thread fills and the owner of the context empties."""
 
     frame: Any = None
@@ -48,16 +48,16 @@ class PictureSlot:
             self.frame, self.decoder = bindable(frame, decoder), None
 
 
-class PictureFeed:
+class PlanesFeed:
     """Takes frames as planes, and returns surfaces to the decoder after the models that read them. Implements Feed."""
 
-    def __init__(self, handover: Handover[PictureSlot], context: CudaContext | None, rotation: int) -> None:
-        self._handover, self._context, self._rotation = handover, context, rotation
+    def __init__(self, queue: FrameQueue[PlanesSlot], context: CudaContext | None, rotation: int) -> None:
+        self._queue, self._context, self._rotation = queue, context, rotation
         self._events = CudaEvents(context) if context is not None and is_independent(context) else None
-        self._slots = [PictureSlot(event=self._new_event(), context=context) for _ in range(SLOTS)]
+        self._slots = [PlanesSlot(event=self._new_event(), context=context) for _ in range(SLOTS)]
         self._surfaces: tuple[VideoDecoder, NvdecPictures] | None = None
         for number, slot in enumerate(self._slots):
-            handover.give(number, slot)
+            queue.give(number, slot)
 
     def _new_event(self) -> int | None:
         return None if self._events is None else self._events.make()
@@ -73,7 +73,7 @@ class PictureFeed:
         else:
             frame = self._on_gpu(decoded, decoder, place.event)
         place.frame = None
-        self._handover.give(slot, place)
+        self._queue.give(slot, place)
         return frame
 
     def _on_gpu(self, decoded: Any, decoder: VideoDecoder, event: int | None) -> Frame:
@@ -102,7 +102,7 @@ class PictureFeed:
             self._events.close()
 
 
-def converted(reader: FrameReader) -> Read[PictureSlot]:
+def converted(reader: FrameReader) -> Read[PlanesSlot]:
     """A function that reads a frame of a reader that does not decode to planes (BGR, cameras), converts it by swscale,
     and puts it into a slot.
     """
@@ -110,7 +110,7 @@ def converted(reader: FrameReader) -> Read[PictureSlot]:
     name, _, matrix = reader.layout.name.partition(" ")
     given, wanted = _FORMATS[name]
 
-    def read(slot: PictureSlot) -> bool:
+    def read(slot: PlanesSlot) -> bool:
         if not reader.read(view):
             return False
         frame = frames.from_ndarray(view, format=given)
@@ -122,7 +122,7 @@ def converted(reader: FrameReader) -> Read[PictureSlot]:
 
 def converted_frames(reader: FrameReader) -> Iterator[Frame]:
     """The frames of a reader that does not decode to planes, read by the calling thread."""
-    read, slot = converted(reader), PictureSlot()
+    read, slot = converted(reader), PlanesSlot()
     while read(slot):
         yield Frame(YuvPicture.from_frame(slot.frame), time=reader.time, captured=time.perf_counter())
 

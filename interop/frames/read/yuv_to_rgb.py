@@ -1,4 +1,4 @@
-"""Layouts of frames in upload memory, with the GLSL that converts each to RGB."""
+"""The conversion of uploaded frames to RGB for textures: NV12, YUYV, planes of any format. A layout has its GLSL."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Literal
 from ....kernels.colours import YuvColours
 from ...errors import SourceError
 from ...gl.khronos import GL
-from ...yuv import PlanarFormat
+from ...pixel_formats import PlanarFormat
 
 Matrix = Literal["bt601", "bt709"]
 
