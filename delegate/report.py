@@ -47,6 +47,8 @@ class DelegatedOp:
     """The tensors that it reads, by number in the subgraph; -1 is an optional one that is left out."""
     outputs: tuple[int, ...] = ()
     """The tensors that it writes."""
+    composite: str = ""
+    """The name of a STABLEHLO_COMPOSITE in the model ("odml.gelu"); "" for every other operator."""
 
 
 @dataclass(frozen=True)
@@ -101,11 +103,9 @@ def describe_operators(
             partition = partitions.get(where)
             reason = "" if partition is not None else reasons.get(where, otherwise)
             runs_on = "cpu" if partition is None else "gpu"
-            found.append(
-                DelegatedOp(
-                    operator.index, operator.name, number, runs_on, partition, reason, operator.inputs, operator.outputs
-                )
-            )
+            sides = operator.inputs, operator.outputs
+            named = operator.name, number, runs_on, partition, reason
+            found.append(DelegatedOp(operator.index, *named, *sides, operator.composite))
     return found
 
 

@@ -29,8 +29,9 @@ OPERATORS = discover(ops)
 CPU_ONLY = {
     "the sizes of its results are known only while it runs": "MULTINOMIAL NON_MAX_SUPPRESSION_V4 "
     "NON_MAX_SUPPRESSION_V5 UNIQUE WHERE",
-    "it runs other subgraphs": "CALL_ONCE IF STABLEHLO_CASE STABLEHLO_COMPOSITE",
+    "it runs other subgraphs": "CALL_ONCE IF STABLEHLO_CASE",
     "it runs other subgraphs, and this is one whose number of steps does not follow from constants and shapes": "WHILE",
+    "it runs another subgraph, and this is one with an operator that stays on the CPU": "STABLEHLO_COMPOSITE",
     "it keeps a state between invokes, which the CPU does": "BIDIRECTIONAL_SEQUENCE_LSTM "
     "BIDIRECTIONAL_SEQUENCE_RNN RNN SVDF UNIDIRECTIONAL_SEQUENCE_LSTM UNIDIRECTIONAL_SEQUENCE_RNN",
     "it works on strings, tables or lists": "EMBEDDING_LOOKUP_SPARSE HASHTABLE HASHTABLE_FIND HASHTABLE_IMPORT "

@@ -70,6 +70,9 @@ RULES = """
   16 bits with a scale, which is that of all its values. CALL_ONCE itself runs on the CPU.
 - **WHILE** runs on the GPU with all its steps, if their number follows from constants and shapes, as in the layers
   LSTM, GRU and SimpleRNN of Keras. The steps may have at most 8192 operators together, all from this table.
+- **STABLEHLO_COMPOSITE** (`odml.gelu`, `odml.rms_norm` and so on) runs on the GPU as the operators of its
+  decomposition, with the operators around it, if all of them are from this table. Composites may be in composites, 32
+  deep, and become at most 8192 operators.
 """
 
 REASONS_HEADER = """
@@ -89,7 +92,7 @@ CPU_HEADER = """
 
 """
 
-UNROLLED = {"WHILE": "[some](#rules-for-all-operators)"}
+UNROLLED = dict.fromkeys(("STABLEHLO_COMPOSITE", "WHILE"), "[some](#rules-for-all-operators)")
 """The cell for what the GPU runs although no kernel has its name."""
 UNWRITTEN = "no kernel is written"
 

@@ -26,8 +26,8 @@ class ParsedSubgraph:
     """The nodes of the operators that could be parsed, by operator number, and a reason for each other operator.
 
     ``stored`` are the subgraph's tensors as in the file. ``tensors`` are the same with their current shapes, quantized
-    ones as their float views. Those that follow from constants and shapes have values. The tensors of the steps of
-    loops come after the subgraph's own.
+    ones as their float views. Those that follow from constants and shapes have values. The tensors of the subgraphs
+    that operators run come after the subgraph's own.
     """
 
     stored: dict[int, TensorInfo]
@@ -36,10 +36,12 @@ class ParsedSubgraph:
     quantized: bool
     """Whether operators on quantized tensors are accepted."""
     nodes: dict[int, tuple[Node, ...]] = field(default_factory=dict)
-    """One for each operator, and for a loop those of all its steps."""
+    """One for each operator, and for one that runs other subgraphs those of all their operators."""
     unsupported: dict[int, str] = field(default_factory=dict)
     unknown: set[int] = field(default_factory=set)
     """Tensors whose shapes are not known before the model runs."""
+    inlined: int = 0
+    """The nodes of operators that run other subgraphs."""
     copied: dict[tuple[int, Quantization], int] = field(default_factory=dict)
     """Constants of integers in the scale of an operator's output: see ``_with_copied_constants``."""
 

@@ -13,7 +13,7 @@ from ...kernels.operation import Unsupported
 from ...kernels.registry import OPERATORS
 from ..read.model import RawOperator, Subgraph
 from ..read.types import mistyped_outputs
-from .loops import is_loop, unroll
+from .inlining import inline, runs_subgraphs
 from .parsing import ParsedSubgraph, mistyped, parse_operator, refuse_variable, unparsed
 from .shape_rules import Shape, rule_shapes
 from .variables import AccessOrder, Variables, add_tensors
@@ -40,11 +40,11 @@ def parse_operators(
                 raise Unsupported(reason)
             for tensor in others.keys() & raw.inputs:
                 raise Unsupported(mistyped(subgraph.tensors[tensor], others[tensor]))
-            if is_loop(raw):
-                parsed.nodes[raw.index] = unroll(raw, parsed, subgraphs, unless=shapes)
+            if variable is None and not states.isdisjoint((*raw.inputs, *raw.outputs)):
+                refuse_variable(raw, subgraph)
+            if runs_subgraphs(raw):
+                parsed.nodes[raw.index] = inline(raw, parsed, subgraphs, unless=shapes)
             elif variable is None:
-                if not states.isdisjoint((*raw.inputs, *raw.outputs)):
-                    refuse_variable(raw, subgraph)
                 parsed.nodes[raw.index] = (parse_operator(raw, parsed, unless=shapes),)
             elif raw.index in variable.handles:
                 parsed.nodes[raw.index] = ()  # a handle is known

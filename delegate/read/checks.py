@@ -28,7 +28,7 @@ _OPTIONAL: dict[str, Sequence[int]] = {
 """The inputs that a builtin operator may leave out, for operators that run only on the CPU. A TfliteOp has its own."""
 
 _NEEDED_INPUTS = {
-    **dict.fromkeys("CALL CALL_ONCE HASHTABLE IF WHILE".split(), 0),
+    **dict.fromkeys("CALL CALL_ONCE HASHTABLE IF STABLEHLO_COMPOSITE WHILE".split(), 0),
     **dict.fromkeys("DYNAMIC_UPDATE_SLICE GATHER_ND REVERSE_SEQUENCE".split(), 2),
     "SCATTER_ND": 3,
     "SPARSE_TO_DENSE": 4,
@@ -42,6 +42,7 @@ _CALLS = {
     "CALL": ("Subgraph",),
     "CALL_ONCE": ("InitSubgraphIndex",),
     "IF": ("ThenSubgraphIndex", "ElseSubgraphIndex"),
+    "STABLEHLO_COMPOSITE": ("DecompositionSubgraphIndex",),
     "WHILE": ("CondSubgraphIndex", "BodySubgraphIndex"),
 }
 """Operators that run other subgraphs, and the options that name them."""

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...kernels.tensor import TensorInfo
+from .names import safe_name
 
 OPTIONAL = -1
 """The tensor index of an optional input that is left out."""
@@ -37,6 +38,13 @@ class RawOperator:
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
     code: int = 0
+
+    @property
+    def composite(self) -> str:
+        """The name of a STABLEHLO_COMPOSITE ("odml.gelu"); "" for every other operator."""
+        if self.name != "STABLEHLO_COMPOSITE" or self.custom or self.options is None:
+            return ""
+        return safe_name(self.options.Name())
 
 
 @dataclass(frozen=True)

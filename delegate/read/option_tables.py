@@ -10,7 +10,9 @@ from . import tables
 from .tables import child, numbers
 
 _NAMES = {code: name for name, code in vars(tflite.BuiltinOptions).items() if not name.startswith("_")}
-_BY_LOWER = {name.removesuffix("Options").lower(): name for name in _NAMES.values()}
+_NAMES_2 = {code: name for name, code in vars(tflite.BuiltinOptions2).items() if not name.startswith("_")}
+"""The second list of tables, which the schema began when the first was full: most are of StableHLO's operators."""
+_BY_LOWER = {name.removesuffix("Options").lower(): name for name in (*_NAMES.values(), *_NAMES_2.values())}
 _SHARED = {
     **dict.fromkeys("AVERAGE_POOL_2D L2_POOL_2D MAX_POOL_2D".split(), "Pool2DOptions"),
     **dict.fromkeys("MEAN REDUCE_ALL REDUCE_ANY REDUCE_MAX REDUCE_MIN REDUCE_PROD SUM".split(), "ReducerOptions"),
@@ -31,9 +33,10 @@ def read_options(operator: tflite.Operator, name: str, *, custom: bool) -> Any:
     if custom:
         (data,) = numbers(operator, tables.OPERATOR_CUSTOM_OPTIONS, "s")
         return data
-    kind = _NAMES.get(operator.BuiltinOptionsType(), "NONE")
-    if kind == "NONE" or _OWN.get(name) not in (None, kind):
-        return None
-    return child(
-        getattr(tflite, kind), operator, tables.OPERATOR_OPTIONS
-    )  # one outside the file raises here, not in a parse
+    for kind, field in (
+        (_NAMES.get(operator.BuiltinOptionsType(), "NONE"), tables.OPERATOR_OPTIONS),
+        (_NAMES_2.get(operator.BuiltinOptions2Type(), "NONE"), tables.OPERATOR_OPTIONS_2),
+    ):
+        if kind != "NONE" and _OWN.get(name) in (None, kind):
+            return child(getattr(tflite, kind), operator, field)  # one outside the file raises here, not in a parse
+    return None

@@ -100,9 +100,13 @@ class _Builder:
         if isinstance(given.options, bytes):
             operator.customOptions = list(given.options)
         elif given.options is not None:
-            operator.builtinOptions = given.options
             name = type(given.options).__name__.removesuffix("T")
-            operator.builtinOptionsType = getattr(schema.BuiltinOptions, name)
+            if hasattr(schema.BuiltinOptions, name):
+                operator.builtinOptions = given.options
+                operator.builtinOptionsType = getattr(schema.BuiltinOptions, name)
+            else:
+                operator.builtinOptions2 = given.options
+                operator.builtinOptions2Type = getattr(schema.BuiltinOptions2, name)
         return operator
 
     def subgraph(self, given: G) -> Any:

@@ -205,7 +205,8 @@ def _operator_table(operators: list[dict[str, Any]]) -> Table:
     )
     for operator in operators:
         on_gpu = operator["runs_on"] == "gpu"
-        cells = [operator["index"], operator["name"], operator["runs_on"].upper()]
+        name = " ".join(filter(None, (operator["name"], operator["composite"])))
+        cells = [operator["index"], name, operator["runs_on"].upper()]
         cells += [operator["partition"], ""] if on_gpu else ["", operator["reason"]]
         add_row(table, *([operator["subgraph"]] if several else []), *cells, style="" if on_gpu else "yellow")
     return table

@@ -250,7 +250,7 @@ def stateful() -> bytes:
         (counted("TANH", steps=1 << 30), "its steps have more than 8192 operators"),
         (growing(), "its steps have more than 8192 operators"),
         (endless(), "its steps have more than 8192 operators"),
-        (stateful(), "its subgraphs 'condition' and 'body' keep a state of their own"),
+        (stateful(), "its subgraph 'body' keeps a state of its own"),
         (counted(CPU_ONLY, shape=(1, 2, 3, 4)), f"operator 1 {CPU_ONLY} of 'body': the operator is not supported"),
     ],
     ids=["by data", "long", "growing", "endless", "a state", "an operator"],

@@ -1,6 +1,10 @@
-"""Loops whose number of steps follows from the model: WHILE as the operators of all its steps, one after the other.
-Converters write recurrent layers in this way: the condition compares a counter with the number of time steps. Values
-that depend only on constants are known, so the condition is, too. Values that go from step to step stay on the GPU.
+"""Operators that run other subgraphs, as the operators of those subgraphs.
+
+WHILE becomes the operators of all its steps, one after the other, if their number follows from the model. Converters
+write recurrent layers in this way: the condition compares a counter with the number of time steps. Values that depend
+only on constants are known, so the condition is, too. Values that go from step to step stay on the GPU.
+
+STABLEHLO_COMPOSITE becomes the operators of its decomposition, the subgraph that computes the same.
 """
 
 from __future__ import annotations
@@ -19,26 +23,33 @@ from .parsing import ParsedSubgraph, parse_operator, real_integers
 from .rows import Part, Rows, rows_of
 from .steps import takes_more
 
-LARGEST_LOOP = 8192
-"""The most operators that the steps of a loop have, those of its condition included: 315 steps of a Keras GRU. Each is
+MOST_OPERATORS = 8192
+"""The most operators that one operator becomes, those of a loop's condition included: 315 steps of a Keras GRU. Each is
 parsed and lowered by itself, and a file of a few bytes can ask for any number of them. Those of 200 steps take 0.65
 CPU seconds to claim (``scripts/zoo.py``'s GRU with 200 steps, on a core of an Intel Xeon, 2026-11-22).
 """
+MOST_OPERATORS_TOGETHER = 8 * MOST_OPERATORS
+"""The most operators that all operators of a subgraph become together."""
+DEEPEST = 32
+"""The most subgraphs that run one another. Each takes a few of Python's 1,000 calls inside one another."""
+_KINDS = {"WHILE": "steps have", "STABLEHLO_COMPOSITE": "decomposition has"}
+"""The operators that become those of other subgraphs, and the subject and verb of messages."""
 
 
-def is_loop(raw: RawOperator) -> bool:
-    """Whether ``unroll`` takes the operator."""
-    return raw.name == "WHILE" and not raw.custom
+def runs_subgraphs(raw: RawOperator) -> bool:
+    """Whether ``inline`` takes the operator."""
+    return raw.name in _KINDS and not raw.custom
 
 
-def unroll(
+def inline(
     raw: RawOperator, parsed: ParsedSubgraph, subgraphs: Sequence[Subgraph], *, unless: Collection[int]
 ) -> tuple[Node, ...]:
-    """The nodes of all steps of a WHILE, whose operators are in ``subgraphs``. Outputs in ``unless`` have their shapes.
+    """The nodes of all operators that an operator runs, which are in ``subgraphs``. Outputs in ``unless`` have their
+    shapes.
 
-    Raises Unsupported if the number of steps is known only while the model runs, or if the GPU cannot run a step.
+    Raises Unsupported if the number of steps is known only while the model runs, or if the GPU cannot run an operator.
     """
-    loop = _Loop(raw.index, parsed, subgraphs)
+    loop = _Inlined(raw, parsed, subgraphs)
     known = len(parsed.stored)
     try:
         results = [loop.whole(tensor) for tensor in loop.run(raw)]
@@ -53,35 +64,59 @@ def unroll(
         for number in range(known, len(parsed.stored)):
             del parsed.stored[number], parsed.tensors[number]
         raise
+    parsed.inlined += len(loop.nodes)
     return tuple(loop.nodes)
 
 
-def _too_long() -> Unsupported:
-    return Unsupported(f"its steps have more than {LARGEST_LOOP} operators")
+class _Inlined:
+    """The operators that ``raw`` has run so far: ``nodes``."""
 
-
-class _Loop:
-    """The operators of a WHILE, number ``index`` of its subgraph, that were run so far: ``nodes``."""
-
-    def __init__(self, index: int, parsed: ParsedSubgraph, subgraphs: Sequence[Subgraph]) -> None:
+    def __init__(self, raw: RawOperator, parsed: ParsedSubgraph, subgraphs: Sequence[Subgraph]) -> None:
         self.nodes: list[Node] = []
-        self._index, self._parsed, self._subgraphs = index, parsed, subgraphs
-        self._left = LARGEST_LOOP
+        self._index, self._what, self._parsed, self._subgraphs = raw.index, _KINDS[raw.name], parsed, subgraphs
+        self._most = min(MOST_OPERATORS, MOST_OPERATORS_TOGETHER - parsed.inlined)
+        self._left = self._most
+        self._name, self._depth = raw.composite or raw.name, 0
+        """The operator that runs the present one, and how many run one another."""
         self._constants: dict[tuple[int, int], int] = {}
         """The numbers of constants, the same in each step, by subgraph and number there."""
         self._rows: dict[int, Rows] = {}
         """Tensors that consist of rows of others, and were not computed yet."""
 
     def run(self, raw: RawOperator) -> list[int]:
-        """Run a WHILE, and return the tensors that are its variables in the end."""
+        """Run an operator of other subgraphs, and return its results."""
         if raw.options is None:
             raise Unsupported("it has no options")
+        if self._depth == DEEPEST:
+            raise Unsupported(f"more than {DEEPEST} subgraphs run one another")
+        around, self._name, self._depth = self._name, raw.composite or raw.name, self._depth + 1
+        results = self._loop(raw) if raw.name == "WHILE" else self._decomposition(raw)
+        self._name, self._depth = around, self._depth - 1
+        return results
+
+    def _decomposition(self, raw: RawOperator) -> list[int]:
+        """Run a STABLEHLO_COMPOSITE."""
+        number = raw.options.DecompositionSubgraphIndex()
+        subgraph = self._given(number)
+        self._check_lists(raw, (subgraph.inputs, subgraph.outputs), (raw.inputs, raw.outputs))
+        stored = self._parsed.stored
+        given = [(stored[i], subgraph.tensors[j]) for i, j in zip(raw.inputs, subgraph.inputs, strict=True)]
+        given += [(stored[i], subgraph.tensors[j]) for i, j in zip(raw.outputs, subgraph.outputs, strict=True)]
+        for outside, inside in given:
+            if (outside.dtype, outside.quantization) != (inside.dtype, inside.quantization):
+                raise Unsupported(
+                    f"tensor '{outside.name}' does not have the type and scale that it has in '{subgraph.name}'"
+                )
+        return self._run(number, raw.inputs)
+
+    def _loop(self, raw: RawOperator) -> list[int]:
+        """Run a WHILE, and return the tensors that are its variables in the end."""
         condition, body = raw.options.CondSubgraphIndex(), raw.options.BodySubgraphIndex()
         self._check(raw, condition, body)
         values = list(raw.inputs)
         before = [self._parsed.tensors[i].constant for i in values]
         if takes_more(self._subgraphs[condition], self._subgraphs[body], before, self._left):
-            raise _too_long()
+            raise self._too_long()
         while self._condition_holds(condition, values):
             values = self._run(body, values)
         return values
@@ -91,21 +126,31 @@ class _Loop:
 
         LiteRT copies their bytes from one subgraph to the other.
         """
-        if not 0 <= min(condition, body) <= max(condition, body) < len(self._subgraphs):
-            raise Unsupported("its subgraphs are not given")
-        tested, step = self._subgraphs[condition], self._subgraphs[body]
+        tested, step = self._given(condition), self._given(body)
         if len(tested.outputs) != 1:
             raise Unsupported(f"its condition '{tested.name}' has {len(tested.outputs)} results, not one")
-        if any(tensor.variable for subgraph in (tested, step) for tensor in subgraph.tensors):
-            raise Unsupported(f"its subgraphs '{tested.name}' and '{step.name}' keep a state of their own")
         lists = (tested.inputs, step.inputs, step.outputs, raw.outputs)
-        if {len(numbers) for numbers in lists} != {len(raw.inputs)} or min((0, *raw.inputs, *sum(lists, ()))) < 0:
-            raise Unsupported("the numbers of its inputs and outputs are not those of its subgraphs")
+        self._check_lists(raw, lists, (raw.inputs,) * len(lists))
         stored = self._parsed.stored
         for source, tried, entered, left, output in zip(raw.inputs, *lists, strict=True):
             tensors = stored[source], tested.tensors[tried], step.tensors[entered], step.tensors[left], stored[output]
             if any((t.dtype, t.quantization) != (tensors[0].dtype, tensors[0].quantization) for t in tensors):
                 raise Unsupported(f"tensor '{stored[output].name}' does not have one type and scale in all steps")
+
+    def _given(self, number: int) -> Subgraph:
+        """A subgraph by its number. Refuses one that keeps a state."""
+        if not 0 <= number < len(self._subgraphs):
+            raise Unsupported("its subgraphs are not given")
+        subgraph = self._subgraphs[number]
+        if any(tensor.variable for tensor in subgraph.tensors):
+            raise Unsupported(f"its subgraph '{subgraph.name}' keeps a state of its own")
+        return subgraph
+
+    def _check_lists(self, raw: RawOperator, *pairs: Sequence[Sequence[int]]) -> None:
+        """Refuse lists of tensors that are not as long as those of the operator, and inputs that are left out."""
+        sizes, expected = ([len(numbers) for numbers in lists] for lists in pairs)
+        if sizes != expected or min((0, *raw.inputs)) < 0:
+            raise Unsupported("the numbers of its inputs and outputs are not those of its subgraphs")
 
     def _condition_holds(self, number: int, values: Sequence[int]) -> bool:
         """Whether the condition holds: it follows from constants."""
@@ -124,7 +169,7 @@ class _Loop:
             outputs = tuple(self._parsed.add(subgraph.tensors[i]) for i in raw.outputs)
             here = replace(raw, index=self._index, inputs=inputs, outputs=outputs)
             try:
-                results = self.run(here) if is_loop(here) else self._step(here, f"{number}.{raw.index}")
+                results = self.run(here) if runs_subgraphs(here) else self._step(here, f"{number}.{raw.index}")
             except Unsupported as reason:
                 raise Unsupported(f"operator {raw.index} {raw.name} of '{subgraph.name}': {reason}") from reason
             numbers.update(zip(raw.outputs, results, strict=True))
@@ -133,7 +178,10 @@ class _Loop:
     def _take_one(self) -> None:
         self._left -= 1
         if self._left < 0:
-            raise _too_long()
+            raise self._too_long()
+
+    def _too_long(self) -> Unsupported:
+        return Unsupported(f"its {self._what} more than {self._most} operators")
 
     def _resolved(self, number: int, tensor: int, numbers: dict[int, int]) -> int:
         """The tensor that stands for one of a subgraph's: an argument, a computed one or a constant."""
@@ -159,7 +207,7 @@ class _Loop:
         else:
             inputs = tuple(i if i < 0 else self.whole(i) for i in raw.inputs)
             given = raw if inputs == raw.inputs else replace(raw, inputs=inputs)
-            self._parse(given, f"{raw.name} {place} in WHILE")
+            self._parse(given, f"{raw.name} {place}")
         return raw.outputs
 
     def whole(self, tensor: int) -> int:
@@ -177,7 +225,7 @@ class _Loop:
             return parts[0]
         del self._rows[tensor]
         join = RawOperator(self._index, "CONCATENATION", 1, False, rows.options, tuple(parts), (tensor,))
-        self._parse(join, "CONCATENATION in WHILE")
+        self._parse(join, "CONCATENATION")
         return tensor
 
     def _cut(self, rows: Rows, part: Part) -> int:
@@ -193,10 +241,10 @@ class _Loop:
         ]
         output = self._parsed.add(self._parsed.stored[part.tensor])
         cut = RawOperator(self._index, "SLICE", 1, False, None, (part.tensor, *limits), (output,))
-        self._parse(cut, "SLICE in WHILE")
+        self._parse(cut, "SLICE")
         return output
 
     def _parse(self, raw: RawOperator, name: str) -> None:
         node = parse_operator(raw, self._parsed)
         if not isinstance(node.operation, Constant):  # those that read its outputs have their values
-            self.nodes.append(replace(node, name=name))
+            self.nodes.append(replace(node, name=f"{name} in {self._name}"))
