@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from ..interop.frames.decode.thread_times import WorkTime
     from ..interop.frames.frame import Frame
     from ..interop.frames.paint.marks import Marks
-    from ..interop.frames.paint.overlay import Overlay
+    from ..interop.frames.paint.marks_on_textures import Overlay
     from ..interop.frames.paint.planes import Planes
     from ..interop.frames.read.camera import Camera, list_cameras
     from ..interop.frames.read.opening import open_source
@@ -54,7 +54,7 @@ _LATE = {
     "Camera": f"{_FRAMES}.read.camera",
     "Frame": f"{_FRAMES}.frame",
     "Marks": f"{_FRAMES}.paint.marks",
-    "Overlay": f"{_FRAMES}.paint.overlay",
+    "Overlay": f"{_FRAMES}.paint.marks_on_textures",
     "Planes": f"{_FRAMES}.paint.planes",
     "Source": f"{_FRAMES}.read.source",
     "StreamOptions": f"{_FRAMES}.decode.streams",

@@ -72,23 +72,23 @@ def best(scores: Array) -> list[tuple[int, float]]:
     return [(int(number), float(scores[number])) for number in order]
 
 
-def draw_best(overlay: fb.video.Marks, found: list[tuple[int, float]], names: list[str], size: tuple[int, int]) -> None:
+def draw_best(marks: fb.video.Marks, found: list[tuple[int, float]], names: list[str], size: tuple[int, int]) -> None:
     """Draw a line for each class at the top left: its probability, also as a bar, and its name."""
     height = text_height(size)
     line, margin = height + height // 4, height // 2
-    bar, share = 4 * height, overlay.text_width("100%", height)
+    bar, share = 4 * height, marks.text_width("100%", height)
     name = 2 * margin + bar + margin + share + margin
-    widest = max(overlay.text_width(names[number], height) for number, _ in found)
+    widest = max(marks.text_width(names[number], height) for number, _ in found)
     wide = min(name + widest, size[0] - 2 * margin)
-    overlay.fill(margin, margin, wide, line * len(found) + margin, GROUND, margin)
+    marks.fill(margin, margin, wide, line * len(found) + margin, GROUND, margin)
     for place, (number, probability) in enumerate(found):
         y = margin + margin // 2 + place * line
         color = BAR if place == 0 else DIM
-        overlay.fill(2 * margin, y + line // 4, bar, line - 2 * (line // 4), TRACK, height / 4)
-        overlay.fill(2 * margin, y + line // 4, max(probability * bar, 2.0), line - 2 * (line // 4), color, height / 4)
+        marks.fill(2 * margin, y + line // 4, bar, line - 2 * (line // 4), TRACK, height / 4)
+        marks.fill(2 * margin, y + line // 4, max(probability * bar, 2.0), line - 2 * (line // 4), color, height / 4)
         text = f"{probability:.0%}"
-        overlay.text(text, name - margin - overlay.text_width(text, height), y + height // 8, height=height)
-        overlay.text(names[number], name, y + height // 8, height=height)
+        marks.text(text, name - margin - marks.text_width(text, height), y + height // 8, height=height)
+        marks.text(names[number], name, y + height // 8, height=height)
 
 
 TASK = VideoTask("mobilenet_v1_1.0_224", finder, options=("labels",), has_memory=False)

@@ -186,18 +186,18 @@ def match(found: list[Detection], before: list[Detection]) -> list[Detection]:
     return found
 
 
-def draw_boxes(overlay: fb.video.Marks, found: list[Detection], names: list[str], size: tuple[int, int]) -> None:
+def draw_boxes(marks: fb.video.Marks, found: list[Detection], names: list[str], size: tuple[int, int]) -> None:
     """Draw boxes and points, and on the upper edge of each box its class and score; or say that there is none."""
     if not found:
-        draw_notice(overlay, f"no {names[0] if len(names) == 1 else 'object'} found", size)
+        draw_notice(marks, f"no {names[0] if len(names) == 1 else 'object'} found", size)
     colors, thick = palette(len(names)), max(min(size) / 200, 2.0)
     for each in found:
         left, top, right, bottom = map(float, each.places[:4])
         color = colors[each.number]
-        overlay.box(left, top, right - left, bottom - top, color, thick, 3 * thick)
+        marks.box(left, top, right - left, bottom - top, color, thick, 3 * thick)
         for x, y in each.places[4:].reshape(-1, 2):
-            overlay.point(float(x), float(y), color, 3 * thick)
-        draw_tag(overlay, f"{names[each.number]} {each.score:.0%}", left - thick / 2, top, color, size)
+            marks.point(float(x), float(y), color, 3 * thick)
+        draw_tag(marks, f"{names[each.number]} {each.score:.0%}", left - thick / 2, top, color, size)
 
 
 def _detector(model: Model) -> tuple[Detector, int]:

@@ -148,13 +148,13 @@ def decode(values: Array, kind: Kind, side: int, region: Region) -> Skeleton:
     return Skeleton(points, seen, kind.region(points))
 
 
-def draw_skeleton(overlay: fb.video.Marks, skeleton: Skeleton | None, kind: Kind, size: tuple[int, int]) -> None:
+def draw_skeleton(marks: fb.video.Marks, skeleton: Skeleton | None, kind: Kind, size: tuple[int, int]) -> None:
     """Draw the bones and points that are visible, or say that no person was found.
 
     A body's left side has one colour, its right side another.
     """
     if skeleton is None:
-        draw_notice(overlay, f"no {kind.name} found", size)
+        draw_notice(marks, f"no {kind.name} found", size)
         return
     thick = max(min(size) / 160, 2.0)
     shown = skeleton.seen >= THRESHOLD
@@ -164,10 +164,10 @@ def draw_skeleton(overlay: fb.video.Marks, skeleton: Skeleton | None, kind: Kind
             if shown[start] and shown[end]:
                 color = _color(kind, end)
                 across = color != _color(kind, start)
-                overlay.line(*places[start], *places[end], MIDDLE if across else color, thick)
+                marks.line(*places[start], *places[end], MIDDLE if across else color, thick)
     for number in range(kind.shown):
         if shown[number]:
-            overlay.point(*places[number], _color(kind, number), 2.5 * thick)
+            marks.point(*places[number], _color(kind, number), 2.5 * thick)
 
 
 def _color(kind: Kind, number: int) -> tuple[float, float, float]:

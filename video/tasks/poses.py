@@ -112,23 +112,23 @@ def match(found: list[Followed], before: list[Followed], reach: float) -> list[F
     return found
 
 
-def draw_people(overlay: fb.video.Marks, found: list[Followed], size: tuple[int, int], least: float) -> None:
+def draw_people(marks: fb.video.Marks, found: list[Followed], size: tuple[int, int], least: float) -> None:
     """Draw key points of the score ``least`` or more, and bones between them; each person has a colour.
 
     If there is no person, say so.
     """
     if not found:
-        draw_notice(overlay, "no person found", size)
+        draw_notice(marks, "no person found", size)
     thick = max(min(size) / 160, 2.0)
     for person, color in zip(found, _COLORS, strict=False):
         shown = person.scores >= least
         places = [(float(x), float(y)) for x, y in person.places]
         for start, end in BONES:
             if shown[start] and shown[end]:
-                overlay.line(*places[start], *places[end], color, thick)
+                marks.line(*places[start], *places[end], color, thick)
         for place, is_shown in zip(places, shown, strict=True):
             if is_shown:
-                overlay.point(*place, (1.0, 1.0, 1.0), 2.5 * thick)
+                marks.point(*place, (1.0, 1.0, 1.0), 2.5 * thick)
 
 
 def output_parts(model: Model) -> dict[str, int]:

@@ -17,34 +17,32 @@ def text_height(size: tuple[int, int]) -> int:
     return round(9 + min(size[1] / 60, size[0] / 80))
 
 
-def draw_tag(overlay: fb.video.Marks, text: str, x: float, y: float, color: Color, size: tuple[int, int]) -> None:
+def draw_tag(marks: fb.video.Marks, text: str, x: float, y: float, color: Color, size: tuple[int, int]) -> None:
     """Draw text on a background of ``color``, above the position if there is room, and wholly inside the picture."""
     height = text_height(size)
-    wide, tall = overlay.text_width(text, height) + height // 2, height + height // 4
+    wide, tall = marks.text_width(text, height) + height // 2, height + height // 4
     left, top = round(min(max(x, 0), max(size[0] - wide, 0))), round(max(y - tall, 0))
-    overlay.fill(left, top, wide, tall, color, radius=height / 5)
+    marks.fill(left, top, wide, tall, color, radius=height / 5)
     red, green, blue = color
     ink = _DARK if 0.3 * red + 0.59 * green + 0.11 * blue > 0.55 else _WHITE
-    overlay.text(text, left + height // 4, top + height // 8, ink, height)
+    marks.text(text, left + height // 4, top + height // 8, ink, height)
 
 
-def draw_notice(overlay: fb.video.Marks, text: str, size: tuple[int, int]) -> None:
+def draw_notice(marks: fb.video.Marks, text: str, size: tuple[int, int]) -> None:
     """Draw a sentence at the top left."""
     height = text_height(size)
     margin = height // 2
-    overlay.fill(
-        margin, margin, overlay.text_width(text, height) + height, 2 * height - 2 * (height // 4), GROUND, margin
-    )
-    overlay.text(text, 2 * margin, margin + height // 4, _WHITE, height)
+    marks.fill(margin, margin, marks.text_width(text, height) + height, 2 * height - 2 * (height // 4), GROUND, margin)
+    marks.text(text, 2 * margin, margin + height // 4, _WHITE, height)
 
 
-def draw_legend(overlay: fb.video.Marks, entries: Sequence[tuple[str, Color]], size: tuple[int, int]) -> None:
+def draw_legend(marks: fb.video.Marks, entries: Sequence[tuple[str, Color]], size: tuple[int, int]) -> None:
     """Draw names with their colours at the top left, one below the other."""
     height = text_height(size)
     line, margin, swatch = height + height // 4, height // 2, round(0.7 * height)
-    wide = max(overlay.text_width(name, height) for name, _ in entries) + swatch + 3 * margin
-    overlay.fill(margin, margin, wide, line * len(entries) + margin, GROUND, margin)
+    wide = max(marks.text_width(name, height) for name, _ in entries) + swatch + 3 * margin
+    marks.fill(margin, margin, wide, line * len(entries) + margin, GROUND, margin)
     for number, (name, color) in enumerate(entries):
         y = margin + margin // 2 + number * line
-        overlay.fill(2 * margin, y + (line - swatch) // 2, swatch, swatch, color, swatch / 4)
-        overlay.text(name, 2 * margin + swatch + margin, y + height // 8, _WHITE, height)
+        marks.fill(2 * margin, y + (line - swatch) // 2, swatch, swatch, color, swatch / 4)
+        marks.text(name, 2 * margin + swatch + margin, y + height // 8, _WHITE, height)

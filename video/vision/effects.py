@@ -9,7 +9,7 @@ import numpy as np
 import framebind as fb
 
 from .labels import Color
-from .painting import NOBODY, PERSON_FROM
+from .masks import NOBODY, PERSON_FROM
 from .pictures import Picture, read_picture
 
 BLURRED_HEIGHT, BLUR = 160, 4.0

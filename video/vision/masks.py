@@ -24,6 +24,10 @@ MEMORY = 0.9
 """Share of the previous mask in a pixel for which the new mask is completely uncertain (probability 0.5)."""
 STAY = 1.0
 """A pixel changes its class if another one scores higher by this."""
+NOBODY, PERSON_FROM = 0.3, 0.7
+"""Values of a mask up to which a pixel is background, and from which on it is the person. Between them it is both."""
+OPACITY = 0.6
+"""The share of a class's colour in its pixels."""
 
 _SMALL = """
 uniform sampler2D frame, previous;

@@ -8,8 +8,9 @@ import numpy.typing as npt
 from ....kernels.colours import YuvColours
 from ...errors import BindingError
 from .font import MARGIN, font, spelled
-from .painter import STROKE, paint
+from .marks_on_planes import paint
 from .planes import Planes
+from .strokes import STROKE
 
 Color = tuple[float, float, float] | tuple[float, float, float, float]
 """Red, green, blue and optionally opacity, from 0 to 1."""

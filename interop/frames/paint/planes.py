@@ -1,4 +1,4 @@
-"""Planes of luma and chroma on which the CPU paints."""
+"""Planes of luma and chroma on which the CPU paints marks and masks, and the mixing of a colour into them."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ import numpy.typing as npt
 
 from ....kernels.colours import YuvColours
 from ...errors import BindingError
+from .strokes import Cover
 
 Plane = npt.NDArray[Any]
-Cover = npt.NDArray[np.float32]
-"""The share of each pixel that is covered, from 0 to 1."""
 _ROWS = 64
 """Rows that are painted at once: what is computed of them, 330 KB of 720p, stays in the CPU's cache."""
 
@@ -72,15 +71,9 @@ class Planes(NamedTuple):
             raise BindingError(f"a coverage is uint8 of luma's {self.planes[0].shape}, not {given}")
         numbers = self.colours.numbers(*color)
         for first in range(0, len(coverage), _ROWS):
-            rows = np.s_[first : first + _ROWS]
-            if coverage[rows].any():
-                self._cover_part(rows, np.multiply(coverage[rows], 1 / 255, dtype=np.float32), numbers)
-
-    def _cover_part(self, rows: slice, coverage: Cover, numbers: tuple[float, float, float]) -> None:
-        blend(self.planes[0][rows], coverage, numbers[0])
-        rows, of_chroma = np.s_[rows.start // self.rows : rows.stop // self.rows], self.of_chroma(coverage)
-        for plane, number in zip(self.planes[1:], numbers[1:], strict=True):
-            blend(plane[rows], of_chroma, number)
+            rows = coverage[first : first + _ROWS]
+            if rows.any():
+                mix(self, 0, first, np.multiply(rows, 1 / 255, dtype=np.float32), numbers)
 
     def of_chroma(self, coverage: Cover) -> Cover:
         """The coverage of pixels of chroma: the mean of that of their pixels of luma."""
@@ -90,10 +83,22 @@ class Planes(NamedTuple):
         return coverage if self.columns == 1 else (coverage[:, ::2] + coverage[:, 1::2]) * np.float32(0.5)
 
 
-def blend(plane: Plane, cover: Cover, number: float) -> None:
+def mix(picture: Planes, left: int, top: int, coverage: Cover, numbers: tuple[float, float, float]) -> None:
+    """Mix a colour into the part of a picture that begins at a column and a row, in whole pixels of chroma.
+
+    ``numbers`` are those of its luma and chromas (``colours.numbers``).
+    """
+    _blend(picture.planes[0], left, top, coverage, numbers[0])
+    of_chroma = picture.of_chroma(coverage)
+    for plane, number in zip(picture.planes[1:], numbers[1:], strict=True):
+        _blend(plane, left // picture.columns, top // picture.rows, of_chroma, number)
+
+
+def _blend(plane: Plane, left: int, top: int, coverage: Cover, number: float) -> None:
     """Mix a number into a part of a plane, as much of it as is covered, and round."""
-    mixed = np.float32(number) - plane
-    mixed *= cover
-    mixed += plane
+    part = plane[top : top + coverage.shape[0], left : left + coverage.shape[1]]
+    mixed = np.float32(number) - part
+    mixed *= coverage
+    mixed += part
     np.rint(mixed, out=mixed)
-    np.copyto(plane, mixed, casting="unsafe")
+    np.copyto(part, mixed, casting="unsafe")

@@ -15,7 +15,7 @@ from ...gl.texture import GlTexture
 from ...transfers import PICTURE_FILE
 from ..decode.thread_times import WorkTime
 from ..paint.marks import Marks
-from ..paint.overlay import Overlay
+from ..paint.marks_on_textures import Overlay
 from ..read.frame_reader import Pixels
 from ..read.opencv import load_cv2
 from .readback import ReadbackRing

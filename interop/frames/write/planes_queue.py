@@ -16,7 +16,7 @@ from ..decode.pyav import load_av
 from ..decode.tags import say_colours
 from ..decode.thread_times import WorkTime
 from ..paint.marks import Marks
-from ..paint.painter import paint
+from ..paint.marks_on_planes import paint
 from ..paint.planes import Plane, Planes
 from .av_file import AvFile
 from .writer import Slots, Writer

@@ -1,4 +1,7 @@
-"""Masks painted on decoded frames by NumPy: people cut out and classes in colour, as the segmentation demo draws."""
+"""Masks painted by the CPU on the planes of decoded frames: people cut out, and classes in colour.
+
+The same pictures are drawn on textures by ``effects.py`` and ``tasks/segment.py``.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +15,9 @@ import framebind as fb
 
 from .joint_bilateral import Enlarger, extremes
 from .labels import Color
+from .masks import NOBODY, OPACITY, PERSON_FROM
 
 Array = npt.NDArray[Any]
-NOBODY, PERSON_FROM = 0.3, 0.7
-"""Values of a mask up to which a pixel is background, and from which on it is the person. Between them it is both."""
-OPACITY = 0.6
-"""The share of a class's colour in its pixels."""
 
 
 class MaskPainter:

@@ -1,4 +1,9 @@
-"""Text, boxes, lines and points over a picture, drawn by GL. The CPU paints them in painter.py."""
+"""Marks drawn by GL over textures and windows.
+
+Pictures on the GPU stay there, and strokes are uniforms of the draw call: if the CPU painted a layer of marks, each
+frame would upload it. ``marks_on_planes.py`` is the renderer for frames in the CPU's memory, which needs no GPU; what a
+stroke covers is in ``strokes.py`` for both.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +18,12 @@ from ...gl.state import framebuffers, kept, pixel_operations, prepare_to_draw, p
 from ...gl.texture import GlTexture, linear_sampler
 from ...uncopied import Uncopied
 from .marks import Marks
+from .strokes import COVERAGE, STROKE
 
 _BATCH = 64
 """Strokes a draw call: three vec4 each, of the 256 that every driver has room for."""
 
-# Everything is a stroke: a segment with a thickness. A glyph is one as thick as its line of text is high.
+# The numbers of a stroke come as three vec4: ends, look and tint.
 _VERTEX = """
 uniform vec4 strokes[STROKES * 3];
 uniform vec2 size;
@@ -40,28 +46,19 @@ void main() {
   gl_Position = vec4(place.x, bottom_up > 0.5 ? -place.y : place.y, 0.0, 1.0);
 }
 """
-# look is the thickness, and for a glyph its place in the atlas and the number of texels per pixel; for a shape -1, the
-# radius of its corners, and the thickness of its outline or 0 if it is filled. A shape covers a pixel by the distance
-# of the pixel's centre from its edge ("signed distance"): that is its antialiasing.
-_FRAGMENT = """
-uniform sampler2D font;
+_FRAGMENT = f"""
 in vec2 along;
 flat in vec4 look;
 flat in vec4 tint;
 flat in vec2 extent;
 out vec4 color;
-void main() {
-  float cover;
-  if (look.y >= 0.0) {
-    cover = texture(font, (look.yz + along * extent * look.w) / vec2(textureSize(font, 0))).r;
-  } else {
-    vec2 beyond = abs((along - 0.5) * extent) - 0.5 * (extent - 1.0) + look.z;
-    float distance = length(max(beyond, 0.0)) + min(max(beyond.x, beyond.y), 0.0) - look.z;
-    cover = clamp(0.5 - distance, 0.0, 1.0);
-    if (look.w > 0.0) cover -= clamp(0.5 - distance - look.w, 0.0, 1.0);
-  }
+{COVERAGE}
+void main() {{
+  float cover = look.y < 0.0
+    ? shape_coverage((along - 0.5) * extent, extent - 1.0, look.z, look.w)
+    : letter_coverage(look.yz, along * extent, look.w);
   color = vec4(tint.rgb, tint.a * cover);
-}
+}}
 """
 
 
@@ -102,7 +99,7 @@ class Overlay(Uncopied, Marks):
         rows, columns = atlas.shape
         self._atlas = GlTexture(columns, rows, "r8", label="the overlay's font")
         self._atlas.write(atlas, reason="font")
-        self._values = (ctypes.c_float * (_BATCH * 12))()
+        self._values = (ctypes.c_float * (_BATCH * STROKE))()
 
     def draw(self, target: GlTexture | Surface, marks: Marks | None = None) -> None:
         """Draw everything added since the last draw, in that order, over a texture or window: here, or to ``marks``.
@@ -128,6 +125,6 @@ class Overlay(Uncopied, Marks):
                 batch = strokes[start : start + len(self._values)]
                 self._values[: len(batch)] = batch
                 gl.glUniform4fv(self._strokes, len(batch) // 4, self._values)
-                gl.glDrawArraysInstanced(GL.TRIANGLE_STRIP, 0, 4, len(batch) // 12)
+                gl.glDrawArraysInstanced(GL.TRIANGLE_STRIP, 0, 4, len(batch) // STROKE)
             gl.glDisable(GL.BLEND)
             gl.glBindSampler(0, 0)
