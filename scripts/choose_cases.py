@@ -13,7 +13,8 @@ from typing import Annotated
 
 import typer
 
-from framebind.tools.certify.cases.cover import CHOSEN, covers
+from covers import covers
+from framebind.tools.certify.cases.runs import CHOSEN
 
 
 def main(

@@ -41,11 +41,11 @@ from framebind.delegate.claim.claims import claim
 from framebind.delegate.read.model import Model
 from framebind.delegate.read.reader import read_model
 from framebind.interop.null.device import NullDevice
-from framebind.tools.certify.cases.compiled import program_on_null
 from framebind.tools.certify.devices import backend_of, open_context
 from framebind.tools.certify.pictures import picture_inputs
 from framebind.tools.commands.inspect import inspect
 from mutants import mutant, sources
+from null_programs import program_on_null
 from refusals import promise_for
 from windows import windows
 

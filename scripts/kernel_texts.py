@@ -30,9 +30,9 @@ from framebind.interop.null.device import NullDevice  # noqa: E402
 from framebind.interop.record.one_dispatch import merge  # noqa: E402
 from framebind.kernels.codegen.render import render_program  # noqa: E402
 from framebind.kernels.views import Storage  # noqa: E402
-from framebind.tools.certify.cases.compiled import program_on_null  # noqa: E402
 from framebind.tools.certify.cases.operator_cases import CASES  # noqa: E402
 from framebind.tools.certify.cases.operator_models import case_model, output_shapes  # noqa: E402
+from null_programs import program_on_null  # noqa: E402
 
 KINDS = ("plain", "large", "matrix units")
 """The devices: one of few invocations, one of an H200's size, and the same with matrix units."""

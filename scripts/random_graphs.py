@@ -13,13 +13,13 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-from framebind.tools.certify.cases.compiled import program_on_null
 from framebind.tools.certify.checks import Subject
 from framebind.tools.certify.graphs.comparison import case_of
 from framebind.tools.certify.graphs.recipe import Recipe, recipe_from, to_text
-from framebind.tools.certify.graphs.shrink import shrink
 from framebind.tools.certify.outcomes import Outcome
 from framebind.tools.certify.runner import Worker, start
+from null_programs import program_on_null
+from shrink import shrink
 
 
 class Checker:

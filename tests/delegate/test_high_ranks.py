@@ -12,8 +12,8 @@ import framebind as fb
 from framebind.delegate.claim.claims import claim
 from framebind.delegate.read.reader import read_model
 from framebind.interop.null.device import NullDevice
-from framebind.tools.certify.cases.compiled import program_on_null
 from framebind.tools.certify.cases.operator_models import options, run_model, run_on_cpu, values
+from null_programs import program_on_null
 from support.tiny_models import G, Op, T, build
 
 

@@ -7,11 +7,11 @@ import pytest
 
 from framebind.interop.device import Device
 from framebind.kernels.registry import OPERATORS
-from framebind.tools.certify.cases.compiled import program_on_null
 from framebind.tools.certify.graphs.comparison import case_of, compare
 from framebind.tools.certify.graphs.recipe import Recipe, drafted, draw, recipe_from, to_text
-from framebind.tools.certify.graphs.shrink import shrink
 from framebind.tools.certify.worker import run_on_device
+from null_programs import program_on_null
+from shrink import shrink
 from support.model_runs import backend_of
 
 GRAPHS = 300

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from framebind.tools.certify.cases.compiled import Run, compile_run
-from framebind.tools.certify.cases.cover import cover, runs_of, unreached
+from covers import cover, runs_of, unreached
 from framebind.tools.certify.cases.operator_cases import CASES
+from framebind.tools.certify.cases.runs import Run
+from null_programs import compile_run
 from support.cases import required
 from support.cases.cover import ROOT, chosen_runs
 from support.tiers import Tier

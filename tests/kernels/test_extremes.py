@@ -13,7 +13,6 @@ import pytest
 
 import framebind as fb
 from framebind.interop.device import Device
-from framebind.tools.certify.cases.cover import all_runs
 from framebind.tools.certify.cases.operator_models import (
     Array,
     Const,
@@ -24,6 +23,7 @@ from framebind.tools.certify.cases.operator_models import (
     run_model,
     run_on_cpu,
 )
+from framebind.tools.certify.cases.runs import all_runs
 from framebind.tools.certify.checks import Subject
 from support.model_runs import backend_of
 

@@ -10,7 +10,6 @@ import framebind as fb
 from framebind.delegate.claim.claims import claim
 from framebind.delegate.read.reader import read_model
 from framebind.interop.null.device import NullDevice
-from framebind.tools.certify.cases.compiled import Run, all_halves
 from framebind.tools.certify.cases.operator_cases import CASES
 from framebind.tools.certify.cases.operator_models import (
     Array,
@@ -21,6 +20,7 @@ from framebind.tools.certify.cases.operator_models import (
     runtime_inputs,
     values,
 )
+from framebind.tools.certify.cases.runs import Run, all_halves
 from support.cases.drawn_cases import drawn_case
 from support.models import relative_error
 from support.tiny_models import G, Op, T, build

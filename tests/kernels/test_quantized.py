@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,17 +17,17 @@ from framebind.interop.device import Device
 from framebind.tools.certify.cases.operator_models import options
 from framebind.tools.certify.cases.quantized_models import (
     SHAPE,
+    WINDOW,
     Quantized,
     binary,
     bottleneck,
     cases,
-    float_after_dequantize,
-    float_with_integer_weights,
     layers,
     random_inputs,
     resize,
     tensor,
     unary,
+    weights,
 )
 from support.model_runs import backend_of
 from support.models import Photograph, relative_error
@@ -146,10 +146,10 @@ def test_16_bits_are_exact_where_litert_is_not(gpu: Device, name: str) -> None:
     hundred of 65536 steps off.
     """
     scale = 0.0002
-    table = schema.ResizeBilinearOptionsT()
+    table = options("ResizeBilinear", halfPixelCenters=True)
     given = {"beta": 1.0} if name == "SOFTMAX" else {}
     if name == "RESIZE_BILINEAR":
-        model, step = resize(name, table, "int16", SHAPE, 4), scale
+        model, step = resize("BILINEAR", "int16", SHAPE, 4), scale
         size = T("size", [2], [SHAPE[1] * 2 + 1, SHAPE[2] * 3], "int32")
         tensors = [T("x", SHAPE), size, T("y", (1, SHAPE[1] * 2 + 1, SHAPE[2] * 3, SHAPE[3]))]
         twin = build(G(tensors, [Op(name, [0, 1], [2], table, 3)], [0], [2]))
@@ -166,6 +166,33 @@ def test_16_bits_are_exact_where_litert_is_not(gpu: Device, name: str) -> None:
     wanted = np.minimum(exact / step, 32767)
     assert np.abs(ours - wanted).max() <= 0.51 < 1.5 < np.abs(theirs - wanted).max()
     delegate.close()
+
+
+def float_with_integer_weights(shape: Sequence[int], out: int, *, integers: bool, dtype: str = "int8") -> bytes:
+    """Post-training dynamic range: float32 but for the weights (int8 or int4); or the same with float32 weights."""
+    w = weights([out, 3, 3, shape[3]], dtype, 0)
+    return _float_convolution(shape, out, w if integers else _dequantized(w))
+
+
+def float_after_dequantize(shape: Sequence[int], out: int, dtype: str = "int8") -> bytes:
+    """A float convolution whose weights are integers and a DEQUANTIZE: LiteRT rounds no activation."""
+    w = weights([out, 3, 3, shape[3]], dtype, 0)
+    return _float_convolution(shape, out, T("float_weights", w.shape), stored=w)
+
+
+def _dequantized(w: T) -> T:
+    """Weights with one scale per output channel, as float32 weights."""
+    scales = np.array(w.scales, np.float32).reshape(-1, 1, 1, 1)
+    return T("weights", w.shape, np.asarray(w.values, np.float32) * scales)
+
+
+def _float_convolution(shape: Sequence[int], out: int, w: T, stored: T | None = None) -> bytes:
+    tensors = [T("x", shape), w, T("bias", [out], np.linspace(-1, 1, out)), T("y", [*shape[:3], out])]
+    operators = [Op("CONV_2D", [0, 1, 2], [3], options("Conv2D", **WINDOW), 5)]
+    if stored is not None:
+        tensors.append(stored)
+        operators.insert(0, Op("DEQUANTIZE", [4], [1], version=5))
+    return build(G(tensors, operators, [0], [3]))
 
 
 @pytest.mark.parametrize("dtype", ["int8", "int4"])

@@ -16,8 +16,8 @@ from framebind.kernels.ops.movement.resize import ResizeImage
 from framebind.kernels.ops.reduction.pool import Pooling
 from framebind.kernels.ops.window import VALID, Window
 from framebind.kernels.views import Resize
-from framebind.tools.certify.cases.compiled import all_halves
 from framebind.tools.certify.cases.operator_models import values
+from framebind.tools.certify.cases.runs import all_halves
 from support.cases.references import convolve, resize
 from support.graphs import Shape, check, concat, normal, run, target_of
 from support.models import OPERATOR_TOLERANCE

@@ -25,11 +25,10 @@ import numpy.typing as npt
 from ...delegate.compiler import StorageRule
 from ...delegate.lower.precision import choose_storage
 from ...delegate.read.reader import read_model
-from .cases.compiled import Run, all_halves
-from .cases.cover import all_runs, kept_cover
 from .cases.lstm_models import FORMS, Form, lstm
-from .cases.operator_models import run_on_cpu, runtime_inputs
+from .cases.operator_models import run_model, run_on_cpu, runtime_inputs
 from .cases.quantized_models import Quantized, cases, random_inputs
+from .cases.runs import Run, all_halves, all_runs, first_runs, kept_cover
 from .graphs.comparison import KERNEL_SETS, case_of, compare
 from .graphs.recipe import recipe_from
 from .pictures import picture_inputs
@@ -306,11 +305,7 @@ def _noise(details: list[dict[str, Any]]) -> list[Array]:
 def _on_cpu(model: bytes, inputs: Inputs, kernels: litert.OpResolverType = litert.OpResolverType.AUTO) -> list[Array]:
     """LiteRT's results. Raises RuntimeError if these kernels lack a custom operator."""
     interpreter = litert.Interpreter(model_content=model, num_threads=2, experimental_op_resolver_type=kernels)
-    interpreter.allocate_tensors()
-    for detail, value in zip(interpreter.get_input_details(), inputs, strict=True):
-        interpreter.set_tensor(detail["index"], value)
-    interpreter.invoke()
-    return [interpreter.get_tensor(detail["index"]) for detail in interpreter.get_output_details()]
+    return run_model(interpreter, inputs)
 
 
 _CHECKS: dict[Kind, Callable[[Subject], Check]] = {
@@ -330,9 +325,8 @@ def subjects(models: Sequence[Path], *, everything: bool) -> list[Subject]:
     First comes a case of each operator, then a case of each kernel signature, quantized operators, random graphs and
     models, then the cases that reach every feature of the kernels; with ``everything`` all other cases follow.
     """
-    first = {run.case.operator: run for run in reversed(kept_cover("features"))}
     ordered: list[Subject] = [
-        *_operator_subjects(first.values()),
+        *_operator_subjects(first_runs(kept_cover("features"))),
         *_operator_subjects(kept_cover("signatures")),
         *(Subject("quantized", str(case)) for case in cases()),
         *(Subject("lstm", f"LSTM {form}") for form in FORMS),

@@ -16,8 +16,8 @@ from framebind.interop.null.device import NullDevice
 from framebind.interop.record.one_dispatch import merge
 from framebind.kernels.codegen.glsl import GLSL
 from framebind.kernels.codegen.render import render_program
-from framebind.tools.certify.cases.compiled import program_on_null
 from framebind.tools.certify.cases.operator_models import options, run_model, run_on_cpu, values
+from null_programs import program_on_null
 from support.model_runs import backend_of
 from support.tiny_models import G, Op, T, build
 

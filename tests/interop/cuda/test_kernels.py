@@ -19,8 +19,8 @@ from framebind.kernels.codegen.source import Argument, KernelSource
 from framebind.kernels.codegen.texts import kernel_files, tile_function
 from framebind.kernels.tensor import Shape
 from framebind.kernels.views import Sliced, Storage, Strided
-from framebind.tools.certify.cases.compiled import compile_run, program_on_null
-from framebind.tools.certify.cases.cover import all_runs, kept_cover
+from framebind.tools.certify.cases.runs import all_runs, kept_cover
+from null_programs import compile_run, program_on_null
 from support.environment import absent
 from support.pictures.planes import channels_first, packed, plane_view, sampled_step, video
 

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from framebind.tools.certify.cases.compiled import Run
-from framebind.tools.certify.cases.cover import all_runs, first_runs, kept_cover
+from framebind.tools.certify.cases.runs import Run, all_runs, first_runs, kept_cover
 from support.environment import CL_DEVICES, CUDA_DEVICES, GL_DEVICES
 from support.tiers import Tier
 
@@ -29,5 +28,5 @@ def chosen_runs(tier: Tier, device: str) -> list[Run]:
     if tier == "all":
         return all_runs()
     if tier == "quick":
-        return first_runs() if device == "gl" else []
+        return first_runs(all_runs()) if device == "gl" else []
     return kept_cover(COVERS.get(device, "outlines"))

@@ -18,8 +18,8 @@ from framebind.kernels.ops.pointwise.elementwise import Elementwise
 from framebind.kernels.target import Target
 from framebind.kernels.tensor import TensorInfo
 from framebind.kernels.views import Dense, Storage
-from framebind.tools.certify.cases.compiled import all_halves
 from framebind.tools.certify.cases.operator_models import Array
+from framebind.tools.certify.cases.runs import all_halves
 from support.cases.node_cases import NodeCase
 
 

@@ -12,14 +12,14 @@ import re
 from collections.abc import Iterable
 from functools import cache
 
+from case_features import Feature
 from framebind.interop.null.device import NullDevice
 from framebind.kernels.codegen.source import KernelSource
 from framebind.kernels.ops.pointwise.elementwise import EXPRESSIONS
 from framebind.kernels.registry import OPERATORS
-from framebind.tools.certify.cases.compiled import compile_on_null, compile_run
-from framebind.tools.certify.cases.cover import kept_cover
-from framebind.tools.certify.cases.features import Feature
 from framebind.tools.certify.cases.lstm_models import FORMS, lstm
+from framebind.tools.certify.cases.runs import kept_cover
+from null_programs import compile_on_null, compile_run
 from support.cases.cover import ROOT
 from support.cases.node_cases import without_oracle
 from support.cases.operator_runs import program_of

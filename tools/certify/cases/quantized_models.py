@@ -18,6 +18,7 @@ ZERO_POINTS = {"int8": -5, "uint8": 121, "int16": 0}
 STEP = {"int8": 0.03, "uint8": 0.03, "int16": 0.0002}
 BIAS = {"int8": "int32", "uint8": "int32", "int16": "int64"}
 
+WINDOW = {"strideH": 1, "strideW": 1, "dilationHFactor": 1, "dilationWFactor": 1}
 RELU6 = schema.ActivationFunctionType.RELU6
 
 
@@ -57,35 +58,30 @@ def bias(given: T, source: float, count: int, dtype: str) -> T:
 
 
 def convolution(dtype: str, shape: Sequence[int], out: int, *, stride: int = 1, activation: int = 0) -> bytes:
-    options = schema.Conv2DOptionsT()
-    options.strideH = options.strideW = stride
-    options.dilationHFactor = options.dilationWFactor = 1
-    options.fusedActivationFunction = activation
+    window = WINDOW | {"strideH": stride, "strideW": stride}
+    table = options("Conv2D", **window, fusedActivationFunction=activation)
     w = weights([out, 3, 3, shape[3]], dtype, 0)
     rows, columns = -(-shape[1] // stride), -(-shape[2] // stride)
     tensors = [tensor("x", shape, dtype), w, bias(w, STEP[dtype], out, dtype)]
     tensors.append(tensor("y", [shape[0], rows, columns, out], dtype, STEP[dtype] * 1.7))
-    return build(G(tensors, [Op("CONV_2D", [0, 1, 2], [3], options, 3)], [0], [3]))
+    return build(G(tensors, [Op("CONV_2D", [0, 1, 2], [3], table, 3)], [0], [3]))
 
 
 def depthwise(dtype: str, shape: Sequence[int], multiplier: int) -> bytes:
-    options = schema.DepthwiseConv2DOptionsT()
-    options.strideH = options.strideW = options.dilationHFactor = options.dilationWFactor = 1
-    options.depthMultiplier = multiplier
+    table = options("DepthwiseConv2D", **WINDOW, depthMultiplier=multiplier)
     out = shape[3] * multiplier
     w = weights([1, 3, 3, out], dtype, 3)
     tensors = [tensor("x", shape, dtype), w, bias(w, STEP[dtype], out, dtype)]
     tensors.append(tensor("y", [*shape[:3], out], dtype))
-    return build(G(tensors, [Op("DEPTHWISE_CONV_2D", [0, 1, 2], [3], options, 3)], [0], [3]))
+    return build(G(tensors, [Op("DEPTHWISE_CONV_2D", [0, 1, 2], [3], table, 3)], [0], [3]))
 
 
 def bottleneck(dtype: str, shape: Sequence[int]) -> bytes:
     """A 1x1 convolution, a depthwise one, a 1x1 convolution back, and the sum with the first one's input; enlarged, and
     convolved again. Only convolutions and sums read the tensors between them.
     """
-    window = {"strideH": 1, "strideW": 1, "dilationHFactor": 1, "dilationWFactor": 1}
-    convolve, depth = options("Conv2D", **window), options("DepthwiseConv2D", **window, depthMultiplier=1)
-    expand = options("Conv2D", **window, fusedActivationFunction=RELU6)
+    convolve, depth = options("Conv2D", **WINDOW), options("DepthwiseConv2D", **WINDOW, depthMultiplier=1)
+    expand = options("Conv2D", **WINDOW, fusedActivationFunction=RELU6)
     channels, wide, size = shape[3], 11, [2 * shape[1], 2 * shape[2]]
     small, middle, large = list(shape), [*shape[:3], wide], [shape[0], *size, channels]
     shapes = {"a": small, "b": middle, "c": middle, "d": small, "sum": small, "large": large, "y": [*large[:3], 7]}
@@ -110,7 +106,7 @@ def bottleneck(dtype: str, shape: Sequence[int]) -> bytes:
 def fully_connected(dtype: str, inputs: int, units: int, axis: int | None = None) -> bytes:
     w = weights([units, inputs], dtype, axis)
     tensors = [tensor("x", [2, inputs], dtype), w, bias(w, STEP[dtype], units, dtype), tensor("y", [2, units], dtype)]
-    return build(G(tensors, [Op("FULLY_CONNECTED", [0, 1, 2], [3], schema.FullyConnectedOptionsT(), 4)], [0], [3]))
+    return build(G(tensors, [Op("FULLY_CONNECTED", [0, 1, 2], [3], options("FullyConnected"), 4)], [0], [3]))
 
 
 def layers(dtype: str, inputs: int, hidden: int, units: int) -> bytes:
@@ -126,11 +122,10 @@ def layers(dtype: str, inputs: int, hidden: int, units: int) -> bytes:
 
 
 def binary(name: str, dtype: str, shapes: Sequence[Sequence[int]], activation: int = 0) -> bytes:
-    options: Any = getattr(schema, f"{name.title()}OptionsT")()
-    options.fusedActivationFunction = activation
+    table = options(name.title(), fusedActivationFunction=activation)
     tensors = [tensor("a", shapes[0], dtype, 0.02), tensor("b", shapes[1], dtype, 0.05)]
     tensors.append(tensor("y", np.broadcast_shapes(*map(tuple, shapes)), dtype, 0.06))
-    return build(G(tensors, [Op(name, [0, 1], [2], options, 2)], [0, 1], [2]))
+    return build(G(tensors, [Op(name, [0, 1], [2], table, 2)], [0, 1], [2]))
 
 
 def constant_operand(dtype: str, shape: Sequence[int]) -> bytes:
@@ -139,57 +134,52 @@ def constant_operand(dtype: str, shape: Sequence[int]) -> bytes:
     low = ZERO_POINTS[dtype]
     c = T("c", shape[-1:], generator.integers(low - 90, low + 90, shape[-1]), dtype, scales=[0.01], zero_points=[low])
     tensors = [tensor("x", shape, dtype), c, tensor("y", shape, dtype, 0.04)]
-    return build(G(tensors, [Op("ADD", [0, 1], [2], schema.AddOptionsT(), 2)], [0], [2]))
+    return build(G(tensors, [Op("ADD", [0, 1], [2], options("Add"), 2)], [0], [2]))
 
 
 def concatenation(dtype: str, shape: Sequence[int], other: int, axis: int) -> bytes:
     second, joined = list(shape), list(shape)
     second[axis], joined[axis] = other, shape[axis] + other
-    options = schema.ConcatenationOptionsT()
-    options.axis = axis
     tensors = [tensor(name, s, dtype) for name, s in (("a", shape), ("b", second), ("y", joined))]
-    return build(G(tensors, [Op("CONCATENATION", [0, 1], [2], options, 2)], [0, 1], [2]))
+    return build(G(tensors, [Op("CONCATENATION", [0, 1], [2], options("Concatenation", axis=axis), 2)], [0, 1], [2]))
 
 
 def pool(name: str, dtype: str, shape: Sequence[int]) -> bytes:
-    options = schema.Pool2DOptionsT()
-    options.filterHeight, options.filterWidth, options.strideH, options.strideW = 3, 2, 2, 2
+    table = options("Pool2D", filterHeight=3, filterWidth=2, strideH=2, strideW=2)
     out = [shape[0], -(-shape[1] // 2), -(-shape[2] // 2), shape[3]]
-    return build(G([tensor("x", shape, dtype), tensor("y", out, dtype)], [Op(name, [0], [1], options, 2)], [0], [1]))
+    return build(G([tensor("x", shape, dtype), tensor("y", out, dtype)], [Op(name, [0], [1], table, 2)], [0], [1]))
 
 
 def pad(dtype: str, shape: Sequence[int]) -> bytes:
     amounts = np.array([[0, 0], [1, 2], [0, 3], [0, 0]])
     out = [int(n) for n in np.array(shape) + amounts.sum(1)]
     tensors = [tensor("x", shape, dtype), T("paddings", [4, 2], amounts, "int32"), tensor("y", out, dtype)]
-    return build(G(tensors, [Op("PAD", [0, 1], [2], schema.PadOptionsT(), 2)], [0], [2]))
+    return build(G(tensors, [Op("PAD", [0, 1], [2], options("Pad"), 2)], [0], [2]))
 
 
-def resize(name: str, options: Any, dtype: str, shape: Sequence[int], version: int = 3) -> bytes:
-    options.halfPixelCenters = True
+def resize(kind: str, dtype: str, shape: Sequence[int], version: int = 3) -> bytes:
+    """``kind`` is "BILINEAR" or "NEAREST_NEIGHBOR"."""
+    table = options(f"Resize{kind.title().replace('_', '')}", halfPixelCenters=True)
     size = [shape[1] * 2 + 1, shape[2] * 3]
     tensors = [tensor("x", shape, dtype), T("size", [2], size, "int32")]
     tensors.append(tensor("y", [shape[0], *size, shape[3]], dtype))
-    return build(G(tensors, [Op(name, [0, 1], [2], options, version)], [0], [2]))
+    return build(G(tensors, [Op(f"RESIZE_{kind}", [0, 1], [2], table, version)], [0], [2]))
 
 
 def split(dtype: str, shape: Sequence[int]) -> bytes:
     """Two outputs, of the input's scale."""
-    options = schema.SplitOptionsT()
-    options.numSplits = 2
     half = [*shape[:3], shape[3] // 2]
     tensors = [T("axis", [], 3, "int32"), tensor("x", shape, dtype), tensor("a", half, dtype), tensor("b", half, dtype)]
-    return build(G(tensors, [Op("SPLIT", [0, 1], [2, 3], options, 2)], [1], [2, 3]))
+    return build(G(tensors, [Op("SPLIT", [0, 1], [2, 3], options("Split", numSplits=2), 2)], [1], [2, 3]))
 
 
 def transpose_convolution(dtype: str, shape: Sequence[int], out: int) -> bytes:
-    options = schema.TransposeConvOptionsT()
-    options.strideH = options.strideW = 2
+    table = options("TransposeConv", strideH=2, strideW=2)
     w = weights([out, 3, 3, shape[3]], dtype, 0)
     size = [shape[0], shape[1] * 2, shape[2] * 2, out]
     tensors = [T("size", [4], size, "int32"), w, tensor("x", shape, dtype), bias(w, STEP[dtype], out, dtype)]
     tensors.append(tensor("y", size, dtype, STEP[dtype] * 2))
-    return build(G(tensors, [Op("TRANSPOSE_CONV", [0, 1, 2, 3], [4], options, 3)], [2], [4]))
+    return build(G(tensors, [Op("TRANSPOSE_CONV", [0, 1, 2, 3], [4], table, 3)], [2], [4]))
 
 
 def unary(
@@ -197,19 +187,14 @@ def unary(
 ) -> bytes:
     """An operator whose output has a scale of its own (for some LiteRT fixes it); ``given`` are its options' fields."""
     y = T("y", shape, dtype=dtype, scales=[scale], zero_points=[zero_point])
-    table = f"{name.title().replace('_', '')}OptionsT"
-    options = getattr(schema, table)() if given else None
-    for field, value in given.items():
-        setattr(options, field, value)
-    return build(G([tensor("x", shape, dtype), y], [Op(name, [0], [1], options, version)], [0], [1]))
+    table = options(name.title().replace("_", ""), **given) if given else None
+    return build(G([tensor("x", shape, dtype), y], [Op(name, [0], [1], table, version)], [0], [1]))
 
 
 def mean(dtype: str, shape: Sequence[int]) -> bytes:
-    options = schema.ReducerOptionsT()
-    options.keepDims = True
     tensors = [tensor("x", shape, dtype), T("axes", [2], [1, 2], "int32")]
     tensors.append(tensor("y", [shape[0], 1, 1, shape[3]], dtype, 0.01))
-    return build(G(tensors, [Op("MEAN", [0, 1], [2], options, 2)], [0], [2]))
+    return build(G(tensors, [Op("MEAN", [0, 1], [2], options("Reducer", keepDims=True), 2)], [0], [2]))
 
 
 def requantize(dtype: str, shape: Sequence[int]) -> bytes:
@@ -219,35 +204,6 @@ def requantize(dtype: str, shape: Sequence[int]) -> bytes:
     return build(G(tensors, [*operators, Op("DEQUANTIZE", [2], [3], version=2)], [0], [3]))
 
 
-def float_with_integer_weights(shape: Sequence[int], out: int, *, integers: bool, dtype: str = "int8") -> bytes:
-    """Post-training dynamic range: float32 but for the weights (int8 or int4); or the same with float32 weights."""
-    w = weights([out, 3, 3, shape[3]], dtype, 0)
-    return _float_convolution(shape, out, w if integers else dequantized(w))
-
-
-def float_after_dequantize(shape: Sequence[int], out: int, dtype: str = "int8") -> bytes:
-    """A float convolution whose weights are integers and a DEQUANTIZE: LiteRT rounds no activation."""
-    w = weights([out, 3, 3, shape[3]], dtype, 0)
-    return _float_convolution(shape, out, T("float_weights", w.shape), stored=w)
-
-
-def dequantized(w: T) -> T:
-    """Weights with one scale per output channel, as float32 weights."""
-    scales = np.array(w.scales, np.float32).reshape(-1, 1, 1, 1)
-    return T("weights", w.shape, np.asarray(w.values, np.float32) * scales)
-
-
-def _float_convolution(shape: Sequence[int], out: int, w: T, stored: T | None = None) -> bytes:
-    options = schema.Conv2DOptionsT()
-    options.strideH = options.strideW = options.dilationHFactor = options.dilationWFactor = 1
-    tensors = [T("x", shape), w, T("bias", [out], np.linspace(-1, 1, out)), T("y", [*shape[:3], out])]
-    operators = [Op("CONV_2D", [0, 1, 2], [3], options, 5)]
-    if stored is not None:
-        tensors.append(stored)
-        operators.insert(0, Op("DEQUANTIZE", [4], [1], version=5))
-    return build(G(tensors, operators, [0], [3]))
-
-
 SHAPE = (1, 6, 7, 5)
 EIGHT = ("int8", "uint8")
 
@@ -255,7 +211,6 @@ EIGHT = ("int8", "uint8")
 def cases() -> list[Quantized]:
     found = []
     for dtype in EIGHT:
-        bilinear, nearest = schema.ResizeBilinearOptionsT(), schema.ResizeNearestNeighborOptionsT()
         last = {"int8": -128, "uint8": 0}[dtype]
         models = {
             "CONV_2D": convolution(dtype, (1, 7, 6, 5), 9),
@@ -277,8 +232,8 @@ def cases() -> list[Quantized]:
             "AVERAGE_POOL_2D": pool("AVERAGE_POOL_2D", dtype, SHAPE),
             "MAX_POOL_2D": pool("MAX_POOL_2D", dtype, SHAPE),
             "PAD": pad(dtype, SHAPE),
-            "RESIZE_BILINEAR": resize("RESIZE_BILINEAR", bilinear, dtype, SHAPE),
-            "RESIZE_NEAREST_NEIGHBOR": resize("RESIZE_NEAREST_NEIGHBOR", nearest, dtype, SHAPE),
+            "RESIZE_BILINEAR": resize("BILINEAR", dtype, SHAPE),
+            "RESIZE_NEAREST_NEIGHBOR": resize("NEAREST_NEIGHBOR", dtype, SHAPE),
             "LOGISTIC": unary("LOGISTIC", dtype, SHAPE, scale=1 / 256, zero_point=last),
             "TANH": unary("TANH", dtype, SHAPE, scale=1 / 128, zero_point=last + 128),
             "SOFTMAX": unary("SOFTMAX", dtype, SHAPE, scale=1 / 256, zero_point=last, beta=1.0),
@@ -296,7 +251,6 @@ def cases() -> list[Quantized]:
 
 def cases_of_16_bits() -> dict[str, bytes]:
     """16-bit activations and 8-bit weights. Not TANH, SOFTMAX and RESIZE_BILINEAR, where LiteRT itself is not exact."""
-    nearest = schema.ResizeNearestNeighborOptionsT()
     return {
         "CONV_2D": convolution("int16", (1, 7, 6, 5), 9),
         "CONV_2D stride 2, RELU6": convolution("int16", (2, 9, 8, 8), 12, stride=2, activation=RELU6),
@@ -309,7 +263,7 @@ def cases_of_16_bits() -> dict[str, bytes]:
         "AVERAGE_POOL_2D": pool("AVERAGE_POOL_2D", "int16", SHAPE),
         "MAX_POOL_2D": pool("MAX_POOL_2D", "int16", SHAPE),
         "PAD": pad("int16", SHAPE),
-        "RESIZE_NEAREST_NEIGHBOR": resize("RESIZE_NEAREST_NEIGHBOR", nearest, "int16", SHAPE, 4),
+        "RESIZE_NEAREST_NEIGHBOR": resize("NEAREST_NEIGHBOR", "int16", SHAPE, 4),
         "LOGISTIC": unary("LOGISTIC", "int16", SHAPE, scale=1 / 32768, zero_point=0, version=3),
         "LEAKY_RELU": unary("LEAKY_RELU", "int16", SHAPE, scale=0.0002, zero_point=0, alpha=0.25),
         "SPLIT": split("int16", (1, 6, 7, 10)),

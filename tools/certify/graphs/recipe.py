@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -84,21 +84,3 @@ def drafted(recipe: Recipe) -> Draft:
         source = values[max(len(values) - step.back, 0)]
         values += KINDS[recipe.storage][step.kind](draft, np.random.default_rng(step.seed), source)
     return draft
-
-
-def smaller(recipe: Recipe) -> list[Recipe]:
-    """Recipes that are a little smaller, the smallest first: without layers, then with smaller shapes."""
-    steps, found = recipe.steps, list[Recipe]()
-    for size in (len(steps) // 2, 2, 1):
-        for first in range(len(steps) - size + 1) if 0 < size < len(steps) else ():
-            found.append(replace(recipe, steps=steps[:first] + steps[first + size :]))
-    for axis, n in enumerate(recipe.shape):
-        for less in dict.fromkeys((1, n // 2, n - 1)):
-            if 0 < less < n:
-                found.append(replace(recipe, shape=(*recipe.shape[:axis], less, *recipe.shape[axis + 1 :])))
-    found += [
-        replace(recipe, steps=(*steps[:i], replace(step, back=1), *steps[i + 1 :]))
-        for i, step in enumerate(steps)
-        if step.back > 1
-    ]
-    return found + ([replace(recipe, half=False)] if recipe.half else [])

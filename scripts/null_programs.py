@@ -6,19 +6,17 @@ import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ....delegate.claim.claims import claim
-from ....delegate.compiler import StorageRule, compile_program
-from ....delegate.lower.launches import Lowered
-from ....delegate.lower.precision import choose_storage
-from ....delegate.plan.binding import Binding
-from ....delegate.read.reader import read_model
-from ....delegate.run.program import Program
-from ....interop.null.device import NullDevice
-from ....kernels.codegen.source import KernelSource
-from ....kernels.ops.pointwise.quantize import stored_view
-from ....kernels.tensor import TensorId
-from ....kernels.views import Dense, Storage
-from .operator_models import ModelCase, case_model, output_shapes
+from framebind.delegate.claim.claims import claim
+from framebind.delegate.compiler import StorageRule, compile_program
+from framebind.delegate.lower.precision import choose_storage
+from framebind.delegate.plan.binding import Binding
+from framebind.delegate.read.reader import read_model
+from framebind.delegate.run.program import Program
+from framebind.interop.null.device import NullDevice
+from framebind.kernels.codegen.source import KernelSource
+from framebind.kernels.ops.pointwise.quantize import stored_view
+from framebind.kernels.views import Dense, Storage
+from framebind.tools.certify.cases.runs import Run, all_halves
 
 
 def program_on_null(
@@ -43,11 +41,6 @@ def program_on_null(
     return claims.unsupported, program
 
 
-def all_halves(lowered: Lowered, storage: Storage) -> dict[TensorId, Storage]:
-    """Halves for every tensor but scratch; precision.py would keep most tensors of a single operator in f32."""
-    return {tensor: "f16" if isinstance(tensor, int) else "f32" for tensor in lowered.shapes}
-
-
 @dataclass(frozen=True)
 class Compiled:
     """Result of a compilation: reasons of operators that stay on the CPU, by number, and each step's kernel."""
@@ -61,22 +54,6 @@ def compile_on_null(model: bytes, storage: Storage = "f32", storage_rule: Storag
     unsupported, program = program_on_null(model, storage, storage_rule=storage_rule)
     steps = () if program is None else program.record().steps
     return Compiled(unsupported, tuple(step.kernel.source for step in steps))
-
-
-@dataclass(frozen=True)
-class Run:
-    """A run of an operator case: in f32, or with ``half`` between negations with every intermediate in 16 bits."""
-
-    case: ModelCase
-    half: bool = False
-
-    def __str__(self) -> str:
-        return f"{self.case} halves" if self.half else str(self.case)
-
-    @property
-    def model(self) -> bytes:
-        """The TFLite model of the case. LiteRT finds the shapes of its outputs."""
-        return case_model(self.case, output_shapes(self.case), negated=self.half)
 
 
 @functools.cache

@@ -14,16 +14,13 @@ The choice is kept in a file. A test finds features that the cases reach and the
 from __future__ import annotations
 
 import functools
-import json
 from collections.abc import Callable, Iterable, Mapping
-from pathlib import Path
 
-from .compiled import Run, compile_run
-from .features import Feature, features, option_features, outlines, signatures
-from .operator_cases import CASES
+from case_features import Feature, features, option_features, outlines, signatures
+from framebind.tools.certify.cases.operator_cases import CASES
+from framebind.tools.certify.cases.runs import Run, all_runs, first_runs, kept_cover
+from null_programs import compile_run
 
-CHOSEN = Path(__file__).with_name("chosen.json")
-"""The covers as ``scripts/choose_cases.py`` of the repository wrote them: names of runs by name of the cover."""
 Reasons = dict[Run, list[Feature]]
 """Chosen run -> the features for which it was chosen, in the order of choice."""
 
@@ -42,26 +39,9 @@ REACH: Mapping[str, Callable[[Run], set[Feature]]] = {
 """The features that a run reaches, by cover."""
 
 
-def all_runs() -> list[Run]:
-    """Every operator case in f32, then in halves, except those whose results in halves are far from the exact ones."""
-    return [Run(case) for case in CASES] + [Run(case, half=True) for case in CASES if case.halves]
-
-
 def runs_of(operator: str) -> list[Run]:
     """The runs of one operator's cases."""
     return [run for run in all_runs() if run.case.operator == operator]
-
-
-def first_runs() -> list[Run]:
-    """The first case of each operator."""
-    return list({run.case.operator: run for run in reversed(all_runs())}.values())
-
-
-@functools.cache
-def kept_cover(name: str) -> list[Run]:
-    """The runs of a cover in the file. Names of removed cases are skipped."""
-    kept = set(json.loads(CHOSEN.read_text(encoding="utf-8"))[name])
-    return [run for run in all_runs() if str(run) in kept]
 
 
 def unreached(operator: str) -> list[str]:
@@ -90,7 +70,7 @@ def covers() -> dict[str, Reasons]:
     operators = dict.fromkeys(case.operator for case in CASES)
     own = [cover({run: found["features"][run] for run in runs_of(operator)}) for operator in operators]
     features_of_each = {run: reasons for chosen in own for run, reasons in chosen.items()}
-    starts = {"facts": first_runs()}
+    starts = {"facts": first_runs(all_runs())}
     shared = {name: cover(found[name], starts.get(name, ())) for name in ("facts", "signatures", "outlines")}
     return {"features": features_of_each} | shared
 

@@ -1,12 +1,12 @@
-"""Features of kernel sources: the facts that a test run can reach, at three levels of detail."""
+"""Features of kernel sources: the facts that a test run can reach, at three levels of detail. For covers.py."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from ....kernels.codegen.source import Argument, KernelSource
-from .operator_models import Const, ModelCase
+from framebind.kernels.codegen.source import Argument, KernelSource
+from framebind.tools.certify.cases.operator_models import Const, ModelCase
 
 Feature = tuple[Any, ...]
 """A kernel's or an operator's name, then a fact about it: ("conv", "src", "channels % 4", 1)."""
