@@ -26,8 +26,10 @@ from framebind.video.tasks import detect
 from framebind.video.tasks.detect import Detection
 from framebind.video.vision import ssd
 from framebind.video.vision.boxes import decode_faces
-from framebind.video.vision.labels import palette, read_labels
+from framebind.video.vision.labels import read_labels
+from framebind.video.vision.non_max_suppression import overlaps
 from framebind.video.vision.one_euro import OneEuro
+from framebind.video.vision.palette import palette
 from support.demo_models import object_model
 from support.environment import photograph_path
 from support.video.clips import write_clip
@@ -59,7 +61,7 @@ def find(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[
 
 
 def overlap(one: Array, other: Any) -> float:
-    return float(ssd.overlaps(np.asarray(one, np.float32), np.array([other], np.float32))[0])
+    return float(overlaps(np.asarray(one, np.float32), np.array([other], np.float32))[0])
 
 
 def test_the_one_face_of_a_photograph_is_found_wherever_it_is(

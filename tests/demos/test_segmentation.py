@@ -19,7 +19,7 @@ from framebind.demos.player.run import run
 from framebind.video.tasks import segment
 from framebind.video.tasks.segment import Effect
 from framebind.video.vision import masks
-from framebind.video.vision.labels import palette
+from framebind.video.vision.palette import palette
 
 Array = npt.NDArray[Any]
 Photograph = Callable[..., npt.NDArray[np.uint8]]

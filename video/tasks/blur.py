@@ -15,7 +15,7 @@ import numpy.typing as npt
 import framebind as fb
 
 from ..task import Drawing, Finder, Model, Run, Scene, VideoTask, draw_found
-from ..vision import ssd
+from ..vision.non_max_suppression import overlaps
 from . import detect
 
 LEAST_SCORE = 0.5
@@ -91,7 +91,7 @@ def _still_blurred(found: list[npt.NDArray[np.float32]], before: list[_Held]) ->
     lost = [
         _Held(face.box, face.frames - 1)
         for face in before
-        if face.frames and not (ssd.overlaps(face.box, boxes) > SAME_OVERLAP).any()
+        if face.frames and not (overlaps(face.box, boxes) > SAME_OVERLAP).any()
     ]
     return [_Held(box, HELD_FRAMES) for box in found] + lost
 

@@ -14,7 +14,8 @@ import framebind as fb
 from ..network import Crop, Sampling
 from ..task import Finder, Model, Run, VideoTask
 from ..vision.captions import GROUND, text_height
-from ..vision.labels import Color, read_labels
+from ..vision.labels import read_labels
+from ..vision.palette import Color
 
 Array = npt.NDArray[Any]
 

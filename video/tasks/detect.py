@@ -16,8 +16,10 @@ from ..network import Crop, Sampling
 from ..task import Finder, Model, Run, VideoTask
 from ..vision import boxes, ssd
 from ..vision.captions import draw_notice, draw_tag
-from ..vision.labels import names_without_background, palette, read_labels
+from ..vision.labels import names_without_background, read_labels
+from ..vision.non_max_suppression import overlaps
 from ..vision.one_euro import OneEuro
+from ..vision.palette import palette
 
 Array = npt.NDArray[Any]
 
@@ -177,9 +179,9 @@ def match(found: list[Detection], before: list[Detection]) -> list[Detection]:
     for new in found:
         same = [old for old in left if old.number == new.number]
         if same:
-            overlaps = ssd.overlaps(new.places[:4], np.stack([old.places[:4] for old in same]))
-            if overlaps.max() > SAME_OBJECT_OVERLAP:
-                old = same[int(overlaps.argmax())]
+            shares = overlaps(new.places[:4], np.stack([old.places[:4] for old in same]))
+            if shares.max() > SAME_OBJECT_OVERLAP:
+                old = same[int(shares.argmax())]
                 new.smooth = old.smooth
                 left = [other for other in left if other is not old]
         new.places = new.smooth(new.places)

@@ -12,8 +12,8 @@ import framebind as fb
 from ..network import Crop, Sampling
 from ..task import Finder, Model, Run, Variant, VideoTask
 from ..vision.captions import draw_notice
-from ..vision.labels import Color, palette
 from ..vision.one_euro import OneEuro
+from ..vision.palette import Color, palette
 from ..vision.posenet import MOST_PEOPLE, TREE, Outputs, Person, decode_one, decode_people, from_tensors
 
 People = Literal["several", "one"]

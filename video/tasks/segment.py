@@ -19,10 +19,10 @@ from ..network import Sampling
 from ..task import Drawing, Finder, Mask, Model, Run, Scene, Variant, VideoTask
 from ..vision.captions import draw_legend, draw_notice
 from ..vision.effects import Draw, background_texture, blurred, color_of, cutout
-from ..vision.labels import palette
 from ..vision.masks import OPACITY, SPREAD, GlMask
 from ..vision.masks_on_cpu import CpuMask
 from ..vision.masks_on_planes import MaskPainter
+from ..vision.palette import palette
 
 VOC = (
     "background", "aeroplane", "bicycle", "bird", "boat", "bottle", "bus", "car", "cat", "chair", "cow", "dining table",

@@ -1,4 +1,4 @@
-"""Boxes of a detector, decoded and selected by NumPy."""
+"""Boxes of a detector, decoded by NumPy; non_max_suppression.py selects the best of those that overlap."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from .ssd import FACE_SIDE, overlaps
+from .non_max_suppression import suppress
+from .ssd import FACE_SIDE
 
 Array = npt.NDArray[Any]
 
@@ -74,18 +75,3 @@ def decode_boxes(values: Array, anchors: Array) -> Array:
     places, sizes = values[:, 1::-1] / 10, values[:, :1:-1] / 5
     centres, halves = anchors[:, :2] + places * anchors[:, 2:], np.exp(sizes) * anchors[:, 2:] / 2
     return np.hstack([centres - halves, centres + halves])
-
-
-def suppress(boxes: Array, scores: Array, classes: npt.NDArray[np.int64], overlap: float, most: int) -> list[int]:
-    """Non-maximum suppression: the numbers of the boxes (n, 4) to keep, the best score first, at most ``most``.
-
-    If two boxes of the same class overlap by more than ``overlap``, only the one with the better score is kept.
-    """
-    kept: list[int] = []
-    left = np.argsort(-scores, kind="stable")
-    while left.size and len(kept) < most:
-        best, others = int(left[0]), left[1:]
-        kept.append(best)
-        same = (overlaps(boxes[best], boxes[others]) > overlap) & (classes[others] == classes[best])
-        left = others[~same]
-    return kept

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import framebind as fb
 
-from .labels import Color
+from .palette import Color
 
 GROUND = (0.05, 0.06, 0.07, 0.72)
 _DARK, _WHITE = (0.05, 0.06, 0.07), (1.0, 1.0, 1.0)

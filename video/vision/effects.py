@@ -8,8 +8,8 @@ import numpy as np
 
 import framebind as fb
 
-from .labels import Color
 from .masks import NOBODY, PERSON_FROM
+from .palette import Color
 from .pictures import Picture, read_picture
 
 BLURRED_HEIGHT, BLUR = 160, 4.0

@@ -1,13 +1,10 @@
-"""The names and colours of a model's classes."""
+"""The names of a model's classes."""
 
 from __future__ import annotations
 
-import colorsys
 from pathlib import Path
 
 import framebind as fb
-
-Color = tuple[float, float, float]
 
 
 def read_labels(path: Path | None, classes: int) -> list[str]:
@@ -42,11 +39,3 @@ def _lines(path: Path) -> list[str]:
         return path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise fb.SourceError(f"the labels '{path}' cannot be read as lines of text: {error}") from error
-
-
-def palette(classes: int) -> list[Color]:
-    """A colour (red, green, blue from 0 to 1) for each class.
-
-    Successive hues are a golden angle apart, so that neighbours differ; odd classes are darker.
-    """
-    return [colorsys.hsv_to_rgb(0.62 + 0.618034 * n, 0.9, 0.65 if n % 2 else 1.0) for n in range(classes)]

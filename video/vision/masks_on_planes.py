@@ -14,8 +14,8 @@ import numpy.typing as npt
 import framebind as fb
 
 from .joint_bilateral import Enlarger, extremes
-from .labels import Color
 from .masks import NOBODY, OPACITY, PERSON_FROM
+from .palette import Color
 
 Array = npt.NDArray[Any]
 

@@ -1,4 +1,4 @@
-"""Arithmetic of single-shot detectors (SSD): anchors, scores and overlaps. boxes.py decodes and selects.
+"""Arithmetic of single-shot detectors (SSD): anchors and scores. boxes.py decodes and selects.
 
 Anchors are boxes at fixed places in the picture. For each anchor, a detector puts out the offset of the object there
 from the anchor. Boxes are float32 rows (left, top, right, bottom), anchors are rows (centre x, centre y, width,
@@ -18,7 +18,6 @@ Array = npt.NDArray[Any]
 
 FACE_SIDE = 128
 """Side of face_detection_front's input in pixels; its outputs are in these units."""
-_TINY = np.finfo(np.float32).tiny
 
 
 def grid(cells: int, sizes: Sequence[tuple[float, float]]) -> Array:
@@ -90,16 +89,3 @@ def logit(probability: float) -> float:
     """The value whose ``sigmoid`` is ``probability``, from -16 for 0 to 16 for 1."""
     inside = min(max(probability, 1e-7), 1 - 1e-7)
     return math.log(inside / (1 - inside))
-
-
-def overlaps(box: Array, boxes: Array) -> Array:
-    """Intersection over union of a box (4) with each of ``boxes`` (n, 4), from 0 to 1."""
-    common = _area(np.minimum(box[2:], boxes[:, 2:]) - np.maximum(box[:2], boxes[:, :2]))
-    one, others = _area(box[2:] - box[:2]), _area(boxes[:, 2:] - boxes[:, :2])
-    return common / np.maximum(one + others - common, _TINY)
-
-
-def _area(sizes: Array) -> Array:
-    """The areas of sizes (..., 2); 0 for those that are negative."""
-    sizes = np.maximum(sizes, 0)
-    return sizes[..., 0] * sizes[..., 1]

@@ -16,23 +16,10 @@ from ..decode.containers import PACKETS_ONLY
 from ..decode.pyav import load_av
 from ..decode.tags import VideoTags, say_colours, says_colours, wanted_colours, write_tags
 from ..read.frame_reader import Pixels
+from .codecs import NVENC, WITHOUT_QUALITY, chosen_codec, encoder_of, open_nvenc, pixel_format_of
 from .copied_streams import CopiedStreams
 from .replacement import Replacement
 
-CODECS = {
-    "h264": ("libx264", {"crf": "20", "preset": "veryfast"}), "hevc": ("libx265", {"crf": "24", "preset": "veryfast"}),
-    "av1": ("libsvtav1", {"crf": "32", "preset": "9"}), "vp9": ("libvpx-vp9", {"crf": "32", "b": "0", "row-mt": "1"}),
-    "prores": ("prores_ks", {"profile": "3"}), "gif": ("gif", {}),
-    "mjpeg": ("mjpeg", {"qmin": "2", "qmax": "2"}),
-    "h264_nvenc": ("h264_nvenc", {"cq": "23", "preset": "p4"}),
-    "hevc_nvenc": ("hevc_nvenc", {"cq": "26", "preset": "p4"}),
-    "av1_nvenc": ("av1_nvenc", {"cq": "30", "preset": "p4"}),
-}  # fmt: skip
-"""Encoders and their options, by the name of their format. Quality is each encoder's usual "visually near"."""
-_NVENC = "_nvenc"
-"""The end of the names of encoders on NVIDIA's GPUs."""
-BY_SUFFIX = {".mp4": "h264", ".mov": "h264", ".mkv": "h264", ".webm": "vp9", ".gif": "gif", ".avi": "mjpeg"}
-_PIXELS = {"prores": "yuv422p10le", "gif": "rgb8", "mjpeg": "yuvj420p"}
 _TICKS = 90_000
 """Ticks per second of the times of frames: what MPEG counts in, so that every usual rate is whole."""
 _GIF_TICKS = 100
@@ -41,12 +28,10 @@ _LARGEST = 1e9
 _LEAST_RATE = Fraction(1, 1001)
 _CONSTANT_RATE = "avi"
 """FFmpeg's name of the container without times: each frame is shown for 1 / fps."""
-_WITHOUT_QUALITY = ("prores", "gif", "mjpeg")
 _HD_HEIGHT = 720
 _UNTIMED = 2
 """Videos of so few frames get any times of decoding from x265: it computes them when the third frame comes."""
 _UNTAGGED = VideoTags()
-_QUIET = {"libx265": {"x265-params": "log-level=none"}}
 
 
 class Sound(NamedTuple):
@@ -88,14 +73,11 @@ class AvFile:
         self._frames, self._finished = 0, False
         self._last_time, self._last_tick, self._has_failed = float("-inf"), -(1 << 62), False
         self._converter = av.video.reformatter.VideoReformatter()
-        name = settings.codec or BY_SUFFIX.get(path.suffix.lower(), "")
-        if name not in CODECS:
-            self._replacement.discard()
-            raise self._replacement.error(f"there is no codec '{name}': take one of {', '.join(CODECS)}")
         try:
+            name = chosen_codec(settings.codec, path.suffix)
             self._container = av.open(str(self._replacement.unfinished), "w")
             self._stream = self._add_stream(name, settings.quality)
-            if settings.live and name not in _WITHOUT_QUALITY:
+            if settings.live and name not in WITHOUT_QUALITY:
                 self._stream.codec_context.max_b_frames = 0
             self._sound = CopiedStreams(self._container, *settings.sound) if settings.sound else None
         except SourceError as error:
@@ -106,17 +88,12 @@ class AvFile:
             raise self._replacement.error(f"{error}; a file that ends in .mkv takes every codec") from error
 
     def _add_stream(self, name: str, quality: int | None) -> Any:
-        encoder, options = CODECS[name]
-        options = {**options, **_QUIET.get(encoder, {})}
-        if quality is not None:
-            if name in _WITHOUT_QUALITY:
-                raise SourceError(f"{name} has no quality to choose: leave it out")
-            options["cq" if name.endswith(_NVENC) else "crf"] = str(quality)
+        encoder, options = encoder_of(name, quality)
         rate = max(Fraction(self._fps).limit_denominator(1001), _LEAST_RATE)
         stream = self._container.add_stream(encoder, rate=rate, options=options)
         # Chroma of 4:2:0 has half the size: an odd side gets one more row or column.
         stream.width, stream.height = (side + side % 2 for side in self._size)
-        stream.pix_fmt = _PIXELS.get(name, "yuv420p")
+        stream.pix_fmt = pixel_format_of(name)
         self._ticks = Fraction(_GIF_TICKS if name == "gif" else _TICKS)
         if self._container.format.name == _CONSTANT_RATE:
             self._ticks = rate
@@ -128,8 +105,8 @@ class AvFile:
         if name != "gif":
             say_colours(stream.codec_context, self._matrix, self._range)
             write_tags(self._settings.tags, stream.codec_context)
-        if name.endswith(_NVENC):
-            self._open_nvenc(stream, name)
+        if name.endswith(NVENC):
+            open_nvenc(stream.codec_context, name)
         return stream
 
     def take_colours(self, matrix: YuvMatrix, range: YuvRange) -> None:
@@ -137,18 +114,6 @@ class AvFile:
         if not self._stream.codec_context.is_open and self._stream.pix_fmt not in ("rgb8", "yuvj420p"):
             self._matrix, self._range = matrix, range
             say_colours(self._stream.codec_context, matrix, range)
-
-    def _open_nvenc(self, stream: Any, name: str) -> None:
-        """Open the encoder now, as it may not be there. Raises SourceError."""
-        av = load_av()
-        try:
-            stream.codec_context.open(strict=False)
-        except av.error.FFmpegError as error:
-            raise SourceError(
-                f"{name} needs NVENC, and it does not open ({error.strerror or error}): it is in GPUs of NVIDIA that "
-                "have an encoder for this format, as GeForce, L4 and L40S do, and A100, H100 and H200 do not; "
-                f"'{name.removesuffix(_NVENC)}' encodes on the CPU"
-            ) from error
 
     def write(self, rgba: Pixels, time: float | None = None) -> None:
         """Add a frame, RGBA of shape (height, width, 4), at ``time`` seconds, or 1 / fps after the one before.

@@ -21,7 +21,8 @@ from ..frame import Frame
 from ..paint.marks import Marks
 from ..read.frame_reader import Pixels
 from ..read.source import Source
-from .av_file import BY_SUFFIX, CODECS, AvFile, Sound, VideoSettings
+from .av_file import AvFile, Sound, VideoSettings
+from .codecs import BY_SUFFIX, CODECS
 from .picture_queues import ArrayQueue, LastPicture, TextureQueue
 from .planes_queue import Paint, PlanesQueue
 

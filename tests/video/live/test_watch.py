@@ -33,7 +33,7 @@ from framebind.video.live.pictures import WEB_PICTURE, WIDEST
 from framebind.video.live.stream import name_of, names_of
 from framebind.video.live.watcher import Watcher
 from framebind.video.model_options import ModelOptions
-from framebind.video.vision.labels import palette
+from framebind.video.vision.palette import palette
 from framebind.video.work import Work
 from support.demo_models import brightness
 from support.environment import ROOT

@@ -12,9 +12,9 @@ import pytest
 import framebind as fb
 from framebind.kernels.colours import YuvColours
 from framebind.video.vision import masks
-from framebind.video.vision.labels import palette
 from framebind.video.vision.masks import NOBODY, OPACITY, PERSON_FROM
 from framebind.video.vision.masks_on_planes import MaskPainter
+from framebind.video.vision.palette import palette
 
 Array = npt.NDArray[Any]
 COLOR = (0.1, 0.7, 0.3)

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from framebind.video.vision import ssd
-from framebind.video.vision.boxes import MOST_BOXES, decode_boxes, decode_faces, select, suppress
+from framebind.video.vision.boxes import MOST_BOXES, decode_boxes, decode_faces, select
+from framebind.video.vision.non_max_suppression import overlaps, suppress
 from framebind.video.vision.one_euro import SECONDS, OneEuro
 
 
@@ -61,8 +62,8 @@ def test_box_encodings_are_decoded() -> None:
 def test_overlaps() -> None:
     box = np.array([0, 0, 2, 2], np.float32)
     boxes = np.array([[0, 0, 2, 2], [1, 1, 3, 3], [1, 0, 3, 2], [2, 0, 4, 2], [5, 5, 5, 5]], np.float32)
-    np.testing.assert_allclose(ssd.overlaps(box, boxes), [1, 1 / 7, 1 / 3, 0, 0], rtol=1e-6)
-    assert (ssd.overlaps(boxes[-1], boxes[-1:]) == 0).all(), "a box without area"
+    np.testing.assert_allclose(overlaps(box, boxes), [1, 1 / 7, 1 / 3, 0, 0], rtol=1e-6)
+    assert (overlaps(boxes[-1], boxes[-1:]) == 0).all(), "a box without area"
 
 
 def test_suppression_keeps_the_best_of_each_heap_and_class() -> None:
