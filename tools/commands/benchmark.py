@@ -21,9 +21,9 @@ import typer
 
 import framebind as fb
 
-from ...video.apis import BY_NAME, GL, api_of
+from ...video.apis import GL, api_of
 from ...video.models import find_model
-from ..common.flags import AUTO, PRECISIONS, SHORT_NAMES, DelegateFlags, with_flags
+from ..common.flags import PRECISIONS, SHORT_NAMES, DelegateFlags, backend_option, split_names, with_flags
 from ..common.output import AsJson, print_figures, print_json, print_line, write_bytes, write_file
 from ..measure.inputs import InputFlags, Inputs
 from ..measure.measure import Measurement, Schedule, TensorState, measure_on_gpu
@@ -32,7 +32,6 @@ from ..measure.tool_flags import ToolFlags, refusing
 from ..plots.files import chart_option, save
 
 CPU = "cpu"
-BACKENDS = (*BY_NAME, AUTO, CPU)
 CPUS = os.cpu_count() or 1
 LONGEST = 10
 """Number of dispatches in the table of a profile: those that take longest."""
@@ -41,7 +40,8 @@ Models = Annotated[
     list[str] | None, typer.Argument(metavar="MODEL", help=".tflite files, or names that `models` lists.")
 ]
 Backends = Annotated[
-    str, typer.Option("--backend", show_default=GL.short, help=f"{SHORT_NAMES}, auto, cpu, or several: gl,cl.")
+    str,
+    backend_option(f"{SHORT_NAMES}, auto, cpu, or several: gl,cl.", also=CPU, several=True, show_default=GL.short),
 ]
 Precisions = Annotated[str, typer.Option("--precision", show_default="f32", help="f32, f16, or both: f32,f16.")]
 Runs = Annotated[int, typer.Option("--runs", min=1, help="Timed frames.")]
@@ -170,7 +170,7 @@ def _planned(
             typer.echo(
                 "LiteRT's CPU interpreter is timed, as in benchmark_model: --use_gpu=true times the GPU.", err=True
             )
-    backends = _listed("--backend", backend, BACKENDS)
+    backends = split_names(backend)
     if tool.use_gpu is not None and (CPU in backends) == on_gpu:
         raise typer.BadParameter(f"it contradicts --backend {backend}", param_hint="--use-gpu")
     names = "f16" if tool.allow_fp16 or (on_gpu and not precision) else precision or "f32"
@@ -279,11 +279,11 @@ def _on_gpu(
 
 
 def _listed(option: str, text: str, known: tuple[str, ...]) -> list[str]:
-    names = [name.strip() for name in text.split(",")]
+    names = split_names(text)
     for name in names:
         if name not in known:
             raise typer.BadParameter(f"'{name}' is none of {', '.join(known)}", param_hint=option)
-    return list(dict.fromkeys(names))
+    return names
 
 
 def _environment() -> dict[str, Any]:

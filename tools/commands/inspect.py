@@ -19,7 +19,7 @@ from ...video.apis import BY_NAME
 from ...video.models import find_model
 from ..common.advice import Facts, advise, facts_of, listed
 from ..common.console import counted
-from ..common.flags import AUTO, SHORT_NAMES, DelegateFlags, with_flags
+from ..common.flags import SHORT_NAMES, DelegateFlags, backend_option, with_flags
 from ..common.output import AsJson, add_row, make_table, print_json, print_line, print_table
 from ..plots.files import chart_option, save
 
@@ -28,12 +28,12 @@ Precision = Annotated[
     Literal["f32", "f16", "false", "true"], typer.Option(help="Storage of weights and of some intermediate tensors.")
 ]
 GraphFile = Annotated[Path | None, chart_option("Draw the operators, the device of each, and fused groups")]
-BACKENDS: dict[str, str] = {"null": "null", AUTO: AUTO, **{name: api.name for name, api in BY_NAME.items()}}
 Backend = Annotated[
     str,
-    typer.Option(
-        help=f"{SHORT_NAMES} or auto: the API whose commands are recorded. null needs no GPU: it compiles nothing and "
-        "stands for any."
+    backend_option(
+        f"{SHORT_NAMES} or auto: the API whose commands are recorded. null needs no GPU: it compiles nothing and "
+        "stands for any.",
+        also="null",
     ),
 ]
 
@@ -57,14 +57,12 @@ def inspect(
 
     Example: python -m framebind inspect style_transfer
     """
-    if backend not in BACKENDS:
-        raise typer.BadParameter(f"'{backend}' is none of {', '.join(BACKENDS)}", param_hint="--backend")
     path = find_model(model)
     with (
         _without_warnings(),
         BY_NAME[backend].open_context(flags.device) if backend in BY_NAME else contextlib.nullcontext(),
     ):
-        content, failure = _inspected(path, flags.options_for(path, BACKENDS[backend], precision), graph)
+        content, failure = _inspected(path, flags.options_for(path, backend, precision), graph)
     if as_json:
         print_json(content)
     else:

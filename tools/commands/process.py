@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -24,7 +24,7 @@ from ...video.workers.remote import exists, is_url, plain_url
 from ...video.workers.schedule import add_times
 from ...video.workers.units import Event, Finished, Lost, Progress, Unit
 from ..common.console import counted
-from ..common.flags import AUTO, GpuFlags, Option, checked_backend, with_flags
+from ..common.flags import VideoFlags, with_flags
 from ..common.output import needing_no_reader, print_line
 from ..common.work_options import WorkOptions
 from ..displays.progress import progress_bars
@@ -66,15 +66,6 @@ Results = list[tuple[Path | str, dict[str, Any]]]
 """Videos, by path or URL, and what was reported of them."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class ProcessFlags(GpuFlags):
-    """The options of the delegate. By default rows alone are made on CUDA if a GPU of NVIDIA is there."""
-
-    backend: Annotated[
-        str, Option(callback=checked_backend, help="gl, cl, cuda, or auto: cuda for rows alone, if it is there, or gl.")
-    ] = AUTO
-
-
 @with_flags
 def process(
     inputs: Inputs,
@@ -87,7 +78,7 @@ def process(
     profile: Profile = None,
     *,
     options: WorkOptions,
-    flags: ProcessFlags,
+    flags: VideoFlags,
 ) -> None:
     """Run videos and photographs through a model; write them painted, with their sound, and the results of each frame.
 

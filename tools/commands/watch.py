@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -18,7 +17,7 @@ from ...video.signals import ended_by_signals
 from ...video.tasks import task_names
 from ...video.work import RAW, Work
 from ..common.console import make_console, plain
-from ..common.flags import AUTO, GpuFlags, Option, checked_backend, with_flags
+from ..common.flags import GpuFlags, VideoFlags, with_flags
 from ..displays.streams import as_line, shown
 
 Streams = Annotated[
@@ -55,15 +54,6 @@ GiveUp = Annotated[
 Allow = Annotated[list[str] | None, typer.Option(metavar="SCHEME", help="Allow addresses of udp, rtp or tcp, too.")]
 
 
-@dataclass(frozen=True, kw_only=True)
-class WatchFlags(GpuFlags):
-    """The options of the delegate. By default streams are watched on CUDA if a GPU of NVIDIA is there."""
-
-    backend: Annotated[
-        str, Option(callback=checked_backend, help="gl, cl, cuda, or auto: cuda if it is there, or gl.")
-    ] = AUTO
-
-
 @with_flags
 def watch(
     streams: Streams,
@@ -80,7 +70,7 @@ def watch(
     give_up: GiveUp = None,
     allow: Allow = None,
     *,
-    flags: WatchFlags,
+    flags: VideoFlags,
 ) -> None:
     """Watch streams: the newest frame of each goes through a model; streams that are lost are connected again.
 

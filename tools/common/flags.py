@@ -58,11 +58,27 @@ def canonical(name: str) -> str:
     return TFLITE_NAMES.get(name, name)
 
 
-def checked_backend(name: str) -> str:
-    """The name, if it is one of an API's names or "auto"; else an error of the command line."""
-    if name not in BACKEND_NAMES:
-        raise typer.BadParameter(f"'{name}' is none of {', '.join(BACKEND_NAMES)}", param_hint="--backend")
-    return name
+def backend_option(
+    help: str = f"{SHORT_NAMES} or auto.", *, also: str | None = None, several: bool = False, show_default: Any = True
+) -> Any:
+    """The option --backend of every command: a name of an API or "auto", or the name ``also``.
+
+    ``several`` takes names with commas between. Any other name is an error of the command line.
+    """
+    known = BACKEND_NAMES if also is None else (*BACKEND_NAMES, also)
+
+    def check(text: str) -> str:
+        for name in split_names(text) if several else [text]:
+            if name not in known:
+                raise typer.BadParameter(f"'{name}' is none of {', '.join(known)}", param_hint="--backend")
+        return text
+
+    return Option("--backend", callback=check, help=help, show_default=show_default)
+
+
+def split_names(text: str) -> list[str]:
+    """The names in a text, with commas between, each once; none in an empty text."""
+    return list(dict.fromkeys(name.strip() for name in text.split(","))) if text else []
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,7 +153,7 @@ class DelegateFlags:
 class GpuFlags(DelegateFlags):
     """The options of programs that run models on one API, with one precision."""
 
-    backend: Annotated[str, Option(callback=checked_backend, help=f"{SHORT_NAMES} or auto.")] = GL.short
+    backend: Annotated[str, backend_option()] = GL.short
     precision: Annotated[
         Literal["f32", "f16", "false", "true"],
         Option(
@@ -158,6 +174,15 @@ class GpuFlags(DelegateFlags):
     def api(self) -> fb.Backend:
         """The chosen API: see ``api_of``."""
         return api_of(self.backend)
+
+
+@dataclass(frozen=True, kw_only=True)
+class VideoFlags(GpuFlags):
+    """The options of programs for videos. By default the work is on CUDA if that is there and does it alone."""
+
+    backend: Annotated[
+        str, backend_option(f"{SHORT_NAMES}, or auto: cuda if it is there and the work needs no OpenGL, or gl.")
+    ] = AUTO
 
 
 def with_flags(function: Callable[..., None]) -> Callable[..., None]:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pytest
 
 import framebind as fb
-from framebind.tools.commands.process import ProcessFlags
+from framebind.tools.common.flags import VideoFlags
 from framebind.tools.common.work_options import WorkOptions
 from support.demo_models import brightness
 
@@ -54,4 +54,4 @@ def test_the_frame_s_own_background_is_blurred(tmp_path: Path) -> None:
 def test_backgrounds_that_cannot_be_read_are_one_error_before_the_first_video(tmp_path: Path) -> None:
     for background, message in (("#12", "is no colour: write it as #rrggbb"), ("gone.png", "is no picture")):
         with pytest.raises(fb.SourceError, match=message):
-            WorkOptions(task="matte", background=background).work(ProcessFlags())
+            WorkOptions(task="matte", background=background).work(VideoFlags())
