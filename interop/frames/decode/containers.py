@@ -23,6 +23,8 @@ _KEPT_ARRIVALS = 64
 """Packets whose time of arrival is kept: more than any decoder holds back."""
 _TAKES_ANY_TEXT, _TEXT_ERRORS = 19, {"metadata_errors": "replace"}
 """The version of PyAV that takes titles that are no UTF-8, and the argument by which older ones do."""
+_PICTURE_CODECS = ("mjpeg", "png")
+"""Codecs of covers. Cameras write videos of MJPEG, too."""
 PACKETS_ONLY = {"codec_whitelist": "none", "probesize": "32"}
 """FFmpeg's options that let it open a file without decoding some of its frames, which takes most of an opening."""
 
@@ -75,9 +77,17 @@ def open_container(
 
 
 def shown_streams(container: Any) -> list[Any]:
-    """The video streams that are no cover pictures."""
+    """The video streams that are no cover pictures.
+
+    FFmpeg writes a cover into Matroska as a track without a mark. So a track of pictures beside another video is one.
+    """
     cover = load_av().stream.Disposition.attached_pic
-    return [each for each in container.streams.video if not each.disposition & cover]
+    streams = [each for each in container.streams.video if not each.disposition & cover]
+    return [each for each in streams if not _is_of_pictures(each)] or streams
+
+
+def _is_of_pictures(stream: Any) -> bool:
+    return stream.codec_context is not None and stream.codec_context.name in _PICTURE_CODECS
 
 
 def video_stream(container: Any, name: str) -> Any:

@@ -142,9 +142,10 @@ def write_film(path: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize(("name", "began"), [("a.mp4", 0.2), ("a.mkv", 0.0)])
-def test_languages_and_chapters_are_copied(name: str, began: float, tmp_path: Path) -> None:
-    """The times of a cut video count from its first frame."""
+@pytest.mark.parametrize("name", ["a.mp4", "a.mkv"])
+def test_languages_and_chapters_are_copied(name: str, tmp_path: Path) -> None:
+    """The times of a cut video count from its first frame, which is shown at 0.2 seconds."""
+    began = 0.2
     source = write_film(tmp_path / f"source{Path(name).suffix}")
     file = AvFile(tmp_path / name, (64, 48), VideoSettings(25, sound=Sound(source, 0.3)))
     for _ in range(17):
@@ -213,6 +214,17 @@ def test_what_cannot_be_written_is_said(context: fb.GlContext, tmp_path: Path) -
         fb.SourceError, match=r"subtitles of '.*film.mkv' \((srt|subrip)\) cannot be .* \.mkv takes all"
     ):
         AvFile(tmp_path / "a.mp4", (64, 48), VideoSettings(25, sound=Sound(film)))
+
+
+@pytest.mark.parametrize("suffix", [".mkv", ".mp4"])
+def test_a_cover_picture_is_no_video(suffix: str, tmp_path: Path) -> None:
+    """In Matroska FFmpeg writes it as the first track, and does not mark it."""
+    film = write_film(tmp_path / f"film{suffix}")
+    for start, first in ((0.0, 0.0), (0.3, 0.32)):
+        with fb.open_source(film, start=start) as source:
+            times = [frame.time for frame in source.frames("cpu")]
+            assert source.size == (64, 48)
+        assert times == pytest.approx([first + 0.04 * number for number in range(25 - round(25 * first))], abs=2e-3)
 
 
 def test_nvenc_is_never_replaced_by_another_encoder(context: fb.GlContext, tmp_path: Path) -> None:
