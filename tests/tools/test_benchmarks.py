@@ -26,7 +26,7 @@ from framebind.interop.discovery.devices import open_device
 from framebind.tools.measure import peers
 from framebind.tools.measure.inputs import Inputs
 from framebind.tools.measure.measure import Measurement, Schedule
-from framebind.tools.measure.tensors import tensor_errors
+from framebind.tools.measure.tensors import absolute_errors, tensor_errors
 from framebind.video.network import Network
 from support.gl_calls import counted_calls
 from support.tiny_models import chain
@@ -278,6 +278,18 @@ def test_diff_says_a_verdict(context: fb.GlContext, tmp_path: Path) -> None:
     assert last.startswith("Passed: no element of an output is off by more than 0.001 (largest error ")
     assert failed.stdout.splitlines()[-1].startswith("Failed: off by more than 0: t1 (largest error ")
     assert "Passed" not in neither.stdout and "Failed" not in neither.stdout
+
+
+@desktop
+def test_diff_counts_no_error_if_neither_is_a_number(context: fb.GlContext, tmp_path: Path) -> None:
+    """Half of the random values have no root; the zeros of a picture have one."""
+    (model := tmp_path / "roots.tflite").write_bytes(chain("SQRT"))
+    done = run("diff", model, "--runs", 2, "--tolerance", 1e-5, "--json")
+    assert done.exit_code == 0, done.output
+    (output,) = json.loads(done.stdout)["outputs"]
+    assert output["avg_error"] <= output["max_error"] <= 1e-5
+    one, other = np.array([np.nan, np.inf, -np.inf, 1]), np.array([np.nan, np.inf, np.inf, np.nan])
+    np.testing.assert_array_equal(absolute_errors(one, other), [0, 0, np.inf, np.nan])
 
 
 @desktop

@@ -19,6 +19,7 @@ from ..common.flags import GpuFlags, with_flags
 from ..common.output import AsJson, print_json, print_line
 from ..measure.inputs import InputFlags, Inputs, gaussian_input
 from ..measure.reference import check_reference, set_inputs
+from ..measure.tensors import largest_error
 
 Array = npt.NDArray[Any]
 RELATIVE_TOLERANCE = {"f32": 1e-3, "f16": 1e-2}
@@ -173,17 +174,6 @@ def _tolerance(output: Array, relative: float) -> float:
     finite = output[np.isfinite(output)] if output.dtype.kind == "f" else output
     largest = float(np.abs(finite.astype(np.float64)).max(initial=0.0))
     return max(relative * largest, 1.0 if output.dtype.kind in "iu" else 1e-30)
-
-
-def largest_error(expected: Array, found: Array) -> float:
-    """The largest absolute difference of two arrays; NaN and infinities in the same positions count as equal."""
-    if expected.shape != found.shape:
-        return float("inf")
-    both_nan = (expected != expected) & (found != found)
-    same = (expected == found) | both_nan
-    with np.errstate(invalid="ignore", over="ignore"):
-        errors = np.abs(expected.astype(np.float64) - found.astype(np.float64))[~same]
-    return float(np.nan_to_num(errors, nan=np.inf, posinf=np.inf).max(initial=0.0))
 
 
 def _reported(measure: Measure, report: Callable[[str], None]) -> Measure:

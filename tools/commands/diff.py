@@ -22,7 +22,7 @@ from ..common.flags import GpuFlags, with_flags
 from ..common.output import AsJson, print_figures, print_json, print_line
 from ..measure.inputs import gaussian_input
 from ..measure.reference import check_reference, set_inputs
-from ..measure.tensors import TensorError, tensor_errors
+from ..measure.tensors import TensorError, absolute_errors, tensor_errors
 from ..plots.files import chart_option, save
 
 Array = npt.NDArray[Any]
@@ -163,7 +163,7 @@ def _compare(
     averages, largest = np.zeros((runs, len(names))), np.zeros(len(names))
     for run in range(runs):
         values = [gaussian_input(detail, random) for detail in inputs]
-        errors = _errors(run_reference(values), run_test(values))
+        errors = list(map(absolute_errors, run_reference(values), run_test(values)))
         averages[run] = [each.mean() for each in errors]
         largest = np.maximum(largest, [each.max() for each in errors])  # a NaN stays one
     differences = [
@@ -173,15 +173,12 @@ def _compare(
     reference, test = _times(reference_times), _times(test_times)
     others = [gaussian_input(detail, random) for detail in inputs]
     pictures = [
-        PictureDifference(name, [float(each.max()) for each in _errors(run_reference(values), run_test(values))])
+        PictureDifference(
+            name, [float(each.max()) for each in map(absolute_errors, run_reference(values), run_test(values))]
+        )
         for name, values in picture_inputs(inputs, others).items()
     ]
     return reference, test, differences, pictures
-
-
-def _errors(expected: Outputs, found: Outputs) -> list[npt.NDArray[np.float64]]:
-    """The absolute error of each element, by output."""
-    return [np.abs(a.astype(np.float64) - b.astype(np.float64)) for a, b in zip(expected, found, strict=True)]
 
 
 def _times(seconds: list[float]) -> Times:

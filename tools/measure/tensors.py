@@ -73,9 +73,23 @@ def relative_error(expected: Array, found: Array) -> float:
     """The largest error as a part of the largest finite value that is expected; infinite if only one is a number."""
     if expected.dtype.kind not in "fiub" or not expected.size:
         return 0.0
-    reference, other = expected.astype(np.float64), found.astype(np.float64)
-    same = (reference == other) | (np.isnan(reference) & np.isnan(other))
+    finite = expected[np.isfinite(expected)].astype(np.float64)
+    return largest_error(expected, found) / (float(np.abs(finite).max(initial=0.0)) or 1.0)
+
+
+def largest_error(expected: Array, found: Array) -> float:
+    """The largest absolute error; infinite if only one of two values is a number, or if the shapes differ."""
+    if expected.shape != found.shape:
+        return float("inf")
+    return float(np.nan_to_num(absolute_errors(expected, found), nan=np.inf, posinf=np.inf).max(initial=0.0))
+
+
+def absolute_errors(expected: Array, found: Array) -> npt.NDArray[np.float64]:
+    """The absolute error of each element.
+
+    It is 0 if both are not a number or the same infinity, and not a number if only one of them is not.
+    """
+    is_same = (expected == found) | ((expected != expected) & (found != found))
     with np.errstate(invalid="ignore", over="ignore"):
-        errors = np.nan_to_num(np.abs(reference - other)[~same], nan=np.inf, posinf=np.inf)
-    largest = float(np.abs(reference[np.isfinite(reference)]).max(initial=0.0)) or 1.0
-    return float(errors.max(initial=0.0)) / largest
+        errors = np.abs(expected.astype(np.float64) - found.astype(np.float64))
+    return np.where(is_same, 0.0, errors)
