@@ -174,7 +174,7 @@ def _remove_unfinished(output: Path) -> None:
 def _run(work: Work, units: list[Unit], runner: Runner, manifest: Manifest) -> Results:
     """Process the videos. Returns their results in the order in which they were finished."""
     results: Results = []
-    with progress_bars(len(units)) as bars:
+    with progress_bars(_names([unit.source for unit in units]), len(units)) as bars:
 
         def report(event: Event) -> None:
             if isinstance(event, Progress):
@@ -232,6 +232,13 @@ def _kinds(sources: list[Path | str]) -> str:
     videos = len(sources) - photographs
     parts = [counted(videos, "video")] if videos or not photographs else []
     return " and ".join([*parts, *([counted(photographs, "photograph")] if photographs else [])])
+
+
+def _names(sources: list[Path | str]) -> str:
+    """Name the kinds of inputs: videos, photographs, or both."""
+    photographs = sum(map(is_photograph, sources))
+    names = ["videos"] * (photographs < len(sources)) + ["photographs"] * (photographs > 0)
+    return " and ".join(names)
 
 
 def _decoding(results: list[dict[str, Any]]) -> float | None:

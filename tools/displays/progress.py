@@ -1,4 +1,4 @@
-"""Progress on a terminal: one bar for all videos with an estimate, and one for each that is under way."""
+"""Progress on a terminal: one bar for all inputs with an estimate, and one for each that is under way."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from ..common.console import make_console, plain
 
 
 @contextlib.contextmanager
-def progress_bars(total: int) -> Iterator[Bars]:
-    """Show bars on stderr until the block ends."""
+def progress_bars(what: str, total: int) -> Iterator[Bars]:
+    """Show bars on stderr until the block ends. ``what`` names the inputs: "videos"."""
     columns = (BarColumn(), TaskProgressColumn(), TimeRemainingColumn(), TextColumn("{task.description}", markup=False))
     with Progress(*columns, console=make_console(stderr=True)) as progress:
-        yield Bars(progress, total)
+        yield Bars(progress, what, total)
 
 
 class Bars:
-    """The bars by unit. The one for all counts shares of videos, so that it moves from the first frame on."""
+    """The bars by unit. The one for all counts shares of inputs, so that it moves from the first frame on."""
 
-    def __init__(self, progress: Progress, total: int) -> None:
-        self._progress, self._total, self._finished = progress, total, 0
-        self._all = progress.add_task(f"videos: 0 of {total}", total=total)
+    def __init__(self, progress: Progress, what: str, total: int) -> None:
+        self._progress, self._what, self._total, self._finished = progress, what, total, 0
+        self._all = progress.add_task(f"{what}: 0 of {total}", total=total)
         self._shares: dict[Unit, float] = {}
         self._bars: dict[Unit, TaskID] = {}
 
@@ -52,6 +52,5 @@ class Bars:
                 self._progress.remove_task(self._bars.pop(unit))
             self._finished += isinstance(event, Finished)
         done = self._finished + sum(self._shares.values())
-        self._progress.update(
-            self._all, completed=done, description=f"videos: {self._finished} of {self._total}"
-        )  # fmt: skip
+        description = f"{self._what}: {self._finished} of {self._total}"
+        self._progress.update(self._all, completed=done, description=description)
