@@ -17,7 +17,7 @@ from ..apis import BY_NAME, first_gpu_of_gl
 from ..model_options import ModelOptions
 from ..results.rows import Row, make_rows
 from ..results.tables import in_groups, make_table
-from ..work import Masks, Save, Work, task_for
+from ..work import Masks, Save, Work, is_photograph, task_for
 from .session import Session, keeping_current
 
 Source = str | Path
@@ -53,7 +53,8 @@ class VideoStage:
         Saved masks are a video to look at, a folder of PNG files of 8 bits (how much of a pixel a person covers, or the
         number of its class), or COCO's run lengths in the key ``mask`` of each row, which needs no folder.
     output : str or Path, optional
-        The folder of these files. A video's are named as the video, with another suffix.
+        The folder of these files. A video's are named as the video, with another suffix. Those of a photograph are a
+        picture of its own name, and one of its mask; rows are beside it (``a.jpg.jsonl``).
     overwrite : bool
         Replace files that are there.
     every : int
@@ -158,7 +159,7 @@ class VideoStage:
         start, end : float, optional
             Seconds of the part; the stage's own by default.
         place : str or Path, optional
-            The path of the saved files without suffix; by default the folder ``output`` and the video's name. Parts of
+            The path of the saved files without suffix; by default the folder ``output`` and the source's name. Parts of
             one video, and videos of one name, need places of their own.
 
         Returns
@@ -219,16 +220,19 @@ class VideoStage:
     def _rows(self, source: Source, start: float | None, end: float | None, place: Source | None) -> Iterator[Row]:
         work = replace(
             self.work, start=self.work.start if start is None else start, end=self.work.end if end is None else end
-        )
+        ).of(source)
         for rows in _frames(self.work, work, str(source), self._place(source, place)):
             yield from rows
 
     def _place(self, source: Source, place: Source | None) -> Path | None:
-        """The path of the saved files without suffix; None if there are none."""
+        """The path of the saved files without suffix, or, for a photograph, with its own; None if there are none."""
         if not self.work.save or self.output is None:
             return None
-        found = Path(place) if place is not None else self.output / Path(fb.video.masked_address(source)).stem
-        for path in filter(Path.exists, self.work.outputs(found)):
+        name = Path(fb.video.masked_address(source))
+        found = self.output / name.stem if place is None else Path(place)
+        if is_photograph(name) and not is_photograph(found):
+            found = found.with_name(found.name + name.suffix)
+        for path in filter(Path.exists, self.work.of(source).outputs(found)):
             if path.resolve() == Path(source).resolve():
                 raise fb.SourceError(f"'{path}' is read and would be replaced: take another output")
             if not self.overwrite:

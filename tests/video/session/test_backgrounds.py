@@ -21,12 +21,13 @@ pytestmark = [pytest.mark.usefixtures("context"), pytest.mark.parametrize("conte
 def painted(folder: Path, background: str, dark: int = 20, suffix: str = ".png") -> Array:
     """The only frame (RGB): its right half is bright, and a person for this model; the left half is ``dark``."""
     (model := folder / "bright.tflite").write_bytes(brightness(1))
-    picture = np.full((48, 64, 3), dark, np.uint8)
+    picture = np.full((48, 64, 4), dark, np.uint8)
     picture[:, 32:] = 255
-    cv2.imwrite(str(folder / "a.png"), picture)
+    with fb.video.VideoWriter(folder / "a.mkv", quality=0) as video:
+        video.put(picture)
     out = folder / "out"
     with fb.video.VideoStage("matte", model, save="video", suffix=suffix, output=out, background=background) as stage:
-        stage.rows(folder / "a.png")
+        stage.rows(folder / "a.mkv")
     (file,) = out.rglob("000000.png" if suffix == ".png" else f"*{suffix}")
     read, frame = cv2.VideoCapture(str(file)).read()
     assert read

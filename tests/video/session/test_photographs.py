@@ -14,6 +14,7 @@ import numpy.typing as npt
 import pytest
 from typer.testing import CliRunner, Result
 
+import framebind as fb
 from framebind.__main__ import app
 from framebind.video.work import PICTURES, Work
 from framebind.video.workers.inputs import find_inputs, numbered, result_place
@@ -64,6 +65,7 @@ def test_a_folder_of_photographs_and_a_video(tmp_path: Path, astronaut: Array) -
     done = process(*arguments)
     assert done.exit_code == 0, done.output
     assert f"1 video and {len(PICTURES) + 2} photographs, {len(PICTURES) + 4} frames" in done.output
+    assert f"videos and photographs: {len(PICTURES) + 3} of {len(PICTURES) + 3}" in done.output, "the bar"
 
     for name in (*(f"face{suffix}" for suffix in PICTURES), "turned.jpg"):
         (row,) = rows_of(out / f"{name}.jsonl")
@@ -83,6 +85,7 @@ def test_a_folder_of_photographs_and_a_video(tmp_path: Path, astronaut: Array) -
     cv2.imwrite(str(inputs / "later.png"), astronaut)
     again = process(*arguments, "--resume")
     assert again.exit_code == 0 and "1 photograph, 1 frame" in again.output
+    assert "photographs: 1 of 1" in again.output and "videos" not in again.output
     assert f"1 video and {len(PICTURES) + 2} photographs left out" in again.output
     assert (out / "later.png").is_file() and (out / "face.jpg").stat().st_mtime_ns == before
 
@@ -102,6 +105,23 @@ def test_masks_of_a_photograph_are_one_file(tmp_path: Path, astronaut: Array) ->
     assert shown is not None and values is not None and values.ndim == 2 and values.shape == (SIDE, SIDE)
     np.testing.assert_array_equal(shown[..., 0], values)
     assert values[120, 100] > 200 and values[10, 10] < 60, "the person is in the middle"
+
+
+@pytest.mark.usefixtures("context")
+@pytest.mark.parametrize("context", ["gl"], indirect=True)
+def test_a_stage_makes_a_picture_of_a_photograph(tmp_path: Path, astronaut: Array) -> None:
+    cv2.imwrite(str(tmp_path / "a.jpg"), astronaut)
+    stage = fb.video.VideoStage("blur", save=["video", "jsonl"], output=tmp_path / "out", start=5.0, every=3)
+    with stage:
+        rows = stage.rows(tmp_path / "a.jpg")
+        stage.rows(tmp_path / "a.jpg", place=tmp_path / "named")
+        with pytest.raises(fb.SourceError, match=r"a\.jpg' is there: overwrite=True"):
+            stage.rows(tmp_path / "a.jpg")
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["a.jpg", "a.jpg.jsonl"]
+    assert rows_of(tmp_path / "out" / "a.jpg.jsonl") == rows_of(tmp_path / "named.jpg.jsonl") == rows
+    for path in (tmp_path / "out" / "a.jpg", tmp_path / "named.jpg"):
+        shown = cv2.imread(str(path))
+        assert shown is not None and shown.shape == astronaut.shape and not np.array_equal(shown, astronaut)
 
 
 @pytest.mark.usefixtures("context")
