@@ -12,23 +12,23 @@ from typing import Any
 
 from sessions import NO_MODEL, DecodeOnly
 
-from framebind.video.workers.worker import Seat
+from framebind.video.workers.worker import Slot
 
 SECONDS, FIRST = 3.0, 30
 """Seconds that are measured, from when each session has decoded so many frames."""
 
 
-def decode_alone(clip: Path, seats: Sequence[Seat]) -> tuple[float, float]:
-    """Decode a clip again and again in each session of each seat. Returns frames per second, and CPU seconds per 1,000.
+def decode_alone(clip: Path, slots: Sequence[Slot]) -> tuple[float, float]:
+    """Decode a clip again and again in each session of each slot. Returns frames per second, and CPU seconds per 1,000.
 
     Linux only: CPU time is that of /proc.
     """
     spawned = multiprocessing.get_context("spawn")
-    counts: Any = spawned.Array("l", sum(seat.sessions for seat in seats), lock=False)
-    firsts = [sum(seat.sessions for seat in seats[:number]) for number in range(len(seats))]
+    counts: Any = spawned.Array("l", sum(slot.sessions for slot in slots), lock=False)
+    firsts = [sum(slot.sessions for slot in slots[:number]) for number in range(len(slots))]
     processes = [
-        spawned.Process(target=_decode, args=(clip, seat, counts, first), daemon=True)
-        for seat, first in zip(seats, firsts, strict=True)
+        spawned.Process(target=_decode, args=(clip, slot, counts, first), daemon=True)
+        for slot, first in zip(slots, firsts, strict=True)
     ]
     for process in processes:
         process.start()
@@ -48,10 +48,10 @@ def decode_alone(clip: Path, seats: Sequence[Seat]) -> tuple[float, float]:
     return frames / took, 1000 * cpu / frames
 
 
-def _decode(clip: Path, seat: Seat, counts: Any, first: int) -> None:
+def _decode(clip: Path, slot: Slot, counts: Any, first: int) -> None:
     """Decode in a thread for each session, until the process is ended."""
-    os.environ.update(seat.environment)
-    for number in range(first, first + seat.sessions):
+    os.environ.update(slot.environment)
+    for number in range(first, first + slot.sessions):
         threading.Thread(target=_decode_again, args=(clip, counts, number)).start()
 
 

@@ -26,10 +26,10 @@ from measure import command_line, write_clip
 import framebind as fb
 from framebind.video.model_options import ModelOptions
 from framebind.video.work import Work
-from framebind.video.workers.crew import seats_on
-from framebind.video.workers.pool import run_pool
-from framebind.video.workers.units import Event, Finished, Lost, Unit
-from framebind.video.workers.worker import Seat
+from framebind.video.workers.jobs import Event, Finished, Job, Lost
+from framebind.video.workers.processes import run_in_processes
+from framebind.video.workers.runners import slots_on
+from framebind.video.workers.worker import Slot
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class Row:
         )
 
 
-def measure(work: Work, clip: Path, output: Path, units: int, seats: list[Seat]) -> Row:
+def measure(work: Work, clip: Path, output: Path, units: int, slots: list[Slot]) -> Row:
     """Process the clip so many times. Raises DeviceError if a video fails or a worker dies."""
     finished: list[tuple[float, dict[str, Any]]] = []
 
@@ -71,12 +71,12 @@ def measure(work: Work, clip: Path, output: Path, units: int, seats: list[Seat])
             finished.append((time.perf_counter(), event.result))
 
     began = time.perf_counter()
-    run_pool(work, [Unit(clip, output / f"{number}") for number in range(units)], report, seats=seats)
+    run_in_processes(work, [Job(clip, output / f"{number}") for number in range(units)], report, slots=slots)
     seconds = time.perf_counter() - began
     frames, cpu, copied = (sum(result[name] for _, result in finished) for name in ("frames", "cpu_seconds", "bytes"))
-    steady, steady_cores = steady_figures(finished, sum(seat.sessions for seat in seats))
+    steady, steady_cores = steady_figures(finished, sum(slot.sessions for slot in slots))
     return Row(
-        work.task, count_gpus(seats), len(seats), frames, whole=frames / seconds, steady=steady,
+        work.task, count_gpus(slots), len(slots), frames, whole=frames / seconds, steady=steady,
         cores=1000 * cpu / frames, steady_cores=steady_cores, bytes_per_frame=copied / frames,
         samples={
             "finished": [when - began for when, _ in finished],
@@ -85,16 +85,16 @@ def measure(work: Work, clip: Path, output: Path, units: int, seats: list[Seat])
     )  # fmt: skip
 
 
-def count_gpus(seats: list[Seat]) -> int:
+def count_gpus(slots: list[Slot]) -> int:
     """The number of different GPUs."""
-    return len({seat.environment or seat.egl for seat in seats})
+    return len({slot.environment or slot.egl for slot in slots})
 
 
-def measure_decoder(clip: Path, seats: list[Seat]) -> Row:
+def measure_decoder(clip: Path, slots: list[Slot]) -> Row:
     """The decoder alone, in as many processes and sessions."""
-    rate, cores = decode_alone(clip, seats)
+    rate, cores = decode_alone(clip, slots)
     samples = {"steady": [rate], "steady_cores": [cores]}
-    return Row("decode", count_gpus(seats), len(seats), 0, None, rate, None, cores, 0, samples)
+    return Row("decode", count_gpus(slots), len(slots), 0, None, rate, None, cores, 0, samples)
 
 
 def steady_figures(
@@ -143,15 +143,15 @@ def main(
         for task in tasks:
             work = None if task == "decode" else Work(task, save=("jsonl",), options=options)
             if work is not None:
-                measure(work, folder / "clip.mp4", folder / "first", 1, seats_on(found, "0", 1, backend))
+                measure(work, folder / "clip.mp4", folder / "first", 1, slots_on(found, "0", 1, backend))
             for count in map(int, processes.split(",")):
                 for gpus in ("0", "all")[: 1 if one_gpu else len(found)]:
-                    seats = seats_on(found, gpus, sessions, backend, processes=count)
+                    slots = slots_on(found, gpus, sessions, backend, processes=count)
                     times = units * (len(found) if gpus == "all" else 1)
                     rows.append(
-                        measure_decoder(folder / "clip.mp4", seats)
+                        measure_decoder(folder / "clip.mp4", slots)
                         if work is None
-                        else measure(work, folder / "clip.mp4", folder / gpus, times, seats)
+                        else measure(work, folder / "clip.mp4", folder / gpus, times, slots)
                     )
                     print(rows[-1], flush=True)
                     if json_file is not None:  # now, as this may be ended before the last row

@@ -229,7 +229,7 @@ REPEATED: Mapping[str, Callable[[Mapping[str, Any]], bool]] = {
     "test_cache_key.py::test_another_text_of_a_file_is_another_cache_file": _on(
         "changed", "interop/record/hazards.py", "delegate/lower/pack.py"
     ),
-    "test_stage.py::test_a_pool_of_processes": _always,  # test_pool.py has processes
+    "test_stage.py::test_a_pool_of_processes": _always,  # test_processes.py has processes
     "test_docs.py::test_a_program_of_its_own_runs": _always,  # processes: a pool's, and Ray's
     "test_outputs.py::test_masks_are_a_video_pictures_and_run_lengths": _on("task", "segment"),
     "test_tasks.py::test_rows_are_those_of_the_cpu": _on("task", "blur", "segment", "landmarks", "matte"),
@@ -251,12 +251,12 @@ REPEATED: Mapping[str, Callable[[Mapping[str, Any]], bool]] = {
     "test_live.py::test_figures_and_the_legend_of_classes_lie_beside_each_other": _on("size", "320x240"),
     "test_tune.py::test_what_is_tuned_computes_the_same": _always,  # each candidate's kernels have tests
     "test_tune.py": _on("starts", "gl"),  # the same for each API, and llvmpipe compiles the candidates longer
-    "test_pool.py::test_a_worker_that_is_killed_loses_and_doubles_nothing": _always,  # as without the command
-    "test_pool.py::test_a_unit_that_no_worker_survives_is_given_up": _always,  # four processes
+    "test_processes.py::test_a_worker_that_is_killed_loses_and_doubles_nothing": _always,  # as without the command
+    "test_processes.py::test_a_job_that_no_worker_survives_is_given_up": _always,  # four processes
     "test_division.py::test_joined_parts_are_what_one_run_makes": _always,  # the joins alone are in video/test_parts.py
     "test_overlap.py::test_a_model_of_any_size_is_compiled_once_for_each_size": _always,  # a large model
-    "test_pool.py::test_an_interrupted_run_ends_its_workers_and_goes_on": _always,  # processes of two runs
-    "test_remote.py::test_urls_travel_to_workers": _always,  # processes, as in test_pool.py
+    "test_processes.py::test_an_interrupted_run_ends_its_workers_and_goes_on": _always,  # processes of two runs
+    "test_remote.py::test_urls_travel_to_workers": _always,  # processes, as in test_processes.py
     "test_random_graphs.py::test_graph": _is_later_graph,
     "test_kernels.py::test_a_text_of_each_kernel_compiles": _on("architecture", 75, 80),
     "test_kernels.py::test_the_kernels_of_every_operator_case_compile": _always,  # minutes of NVIDIA's compiler

@@ -17,12 +17,12 @@ from ...video.results.outputs import UNFINISHED
 from ...video.signals import ended_by_signals, raise_if_signalled
 from ...video.work import Work, is_photograph
 from ...video.workers.copies import outputs_of
-from ...video.workers.crew import Runner, choose_runner
 from ...video.workers.inputs import Input, find_inputs, name_of, numbered, result_place
+from ...video.workers.jobs import Event, Finished, Job, Lost, Progress
 from ...video.workers.manifest import Manifest
 from ...video.workers.remote import exists, is_url, plain_url
+from ...video.workers.runners import Runner, choose_runner
 from ...video.workers.schedule import add_times
-from ...video.workers.units import Event, Finished, Lost, Progress, Unit
 from ..common.console import counted
 from ..common.flags import VideoFlags, with_flags
 from ..common.output import needing_no_reader, print_line
@@ -98,13 +98,13 @@ def process(
     began = time.perf_counter()
     manifest = Manifest(output if is_url(output) else Path(output), asdict(work), resume=resume)
     try:
-        units = _units(found, output, manifest)
+        planned = _planned(found, output, manifest)
         if resume and not is_url(output):
             _remove_unfinished(Path(output))
-        waiting = [unit for unit in units if not (resume and manifest.is_done(unit.source, outputs_of(unit, work)))]
+        waiting = [job for job in planned if not (resume and manifest.is_done(job.source, outputs_of(job, work)))]
         _check_outputs(work, waiting, manifest, overwrite=overwrite)
         folder = Path() if is_url(output) else Path(output)
-        manifest.begin([(unit.source, unit.place.relative_to(folder), outputs_of(unit, work)) for unit in waiting])
+        manifest.begin([(job.source, job.place.relative_to(folder), outputs_of(job, work)) for job in waiting])
         with ended_by_signals():
             results = _run(work, waiting, runner, manifest)
     except KeyboardInterrupt:
@@ -113,20 +113,20 @@ def process(
     finally:
         manifest.close()
     with needing_no_reader():
-        _print_summary(results, [unit.source for unit in set(units).difference(waiting)], time.perf_counter() - began)
+        _print_summary(results, [job.source for job in set(planned).difference(waiting)], time.perf_counter() - began)
     if profile is not None:
         _draw_profile(work.task, results, profile)
     if any("error" in result for _, result in results):
         raise typer.Exit(1)
 
 
-def _units(found: list[Input], output: str, manifest: Manifest) -> list[Unit]:
+def _planned(found: list[Input], output: str, manifest: Manifest) -> list[Job]:
     """The videos with the paths of their results, without a suffix.
 
     A path is the one that the record has for the video, or else follows from the video's own path: new videos in a
     folder change no other one's. Only videos of the same name in different folders, named one by one, are numbered.
     """
-    units: list[Unit] = []
+    jobs: list[Job] = []
     folder, upload = (Path(), output) if is_url(output) else (Path(output), "")
     known = {name_of(each.source): manifest.place_of(each.source) for each in found}
     taken = {place for place in known.values() if place is not None}
@@ -139,15 +139,15 @@ def _units(found: list[Input], output: str, manifest: Manifest) -> list[Unit]:
                 number += 1
                 place = numbered(stem, number)
             taken.add(place)
-        units.append(Unit(each.source, folder / place, upload))
-    return units
+        jobs.append(Job(each.source, folder / place, upload))
+    return jobs
 
 
-def _check_outputs(work: Work, waiting: list[Unit], manifest: Manifest, *, overwrite: bool) -> None:
+def _check_outputs(work: Work, waiting: list[Job], manifest: Manifest, *, overwrite: bool) -> None:
     """Refuse to replace a source, or, without --overwrite, anything but the results of the same work on this video."""
-    sources, planned = {name_of(unit.source) for unit in waiting}, set[str]()
-    for unit in waiting:
-        for path in outputs_of(unit, work):
+    sources, planned = {name_of(job.source) for job in waiting}, set[str]()
+    for job in waiting:
+        for path in outputs_of(job, work):
             if name_of(path) in sources:
                 raise typer.BadParameter(
                     f"'{fb.video.masked_address(path)}' is read and would be replaced: take another --output"
@@ -159,7 +159,7 @@ def _check_outputs(work: Work, waiting: list[Unit], manifest: Manifest, *, overw
                 )
             planned.add(name_of(path))
             is_there = exists(path) if isinstance(path, str) else path.exists()
-            if is_there and not overwrite and not manifest.may_replace(unit.source, path):
+            if is_there and not overwrite and not manifest.may_replace(job.source, path):
                 raise typer.BadParameter(
                     f"'{fb.video.masked_address(path)}' is there: --overwrite replaces it, --resume leaves out "
                     "what the same work has done"
@@ -171,25 +171,25 @@ def _remove_unfinished(output: Path) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _run(work: Work, units: list[Unit], runner: Runner, manifest: Manifest) -> Results:
+def _run(work: Work, jobs: list[Job], runner: Runner, manifest: Manifest) -> Results:
     """Process the videos. Returns their results in the order in which they were finished."""
     results: Results = []
-    with progress_bars(_names([unit.source for unit in units]), len(units)) as bars:
+    with progress_bars(_names([job.source for job in jobs]), len(jobs)) as bars:
 
         def report(event: Event) -> None:
             if isinstance(event, Progress):
                 raise_if_signalled()
             elif isinstance(event, Lost):
-                bars.note(f"{fb.video.masked_address(event.unit.source)}: its worker died, and it is done again")
+                bars.note(f"{fb.video.masked_address(event.job.source)}: its worker died, and it is done again")
             elif isinstance(event, Finished):
                 if "error" in event.result:
-                    bars.note(f"{fb.video.masked_address(event.unit.source)}: {event.result['error']}")
-                manifest.add(event.unit.source, event.result)
-                results.append((event.unit.source, event.result))
+                    bars.note(f"{fb.video.masked_address(event.job.source)}: {event.result['error']}")
+                manifest.add(event.job.source, event.result)
+                results.append((event.job.source, event.result))
             bars.show(event)
 
-        if units:
-            runner(work, units, report)
+        if jobs:
+            runner(work, jobs, report)
     return results
 
 

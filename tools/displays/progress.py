@@ -10,8 +10,8 @@ from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextC
 
 import framebind as fb
 
-from ...video.workers import units
-from ...video.workers.units import Event, Finished, Lost, Unit
+from ...video.workers import jobs
+from ...video.workers.jobs import Event, Finished, Job, Lost
 from ..common.console import make_console, plain
 
 
@@ -24,13 +24,13 @@ def progress_bars(what: str, total: int) -> Iterator[Bars]:
 
 
 class Bars:
-    """The bars by unit. The one for all counts shares of inputs, so that it moves from the first frame on."""
+    """The bars by job. The one for all counts shares of inputs, so that it moves from the first frame on."""
 
     def __init__(self, progress: Progress, what: str, total: int) -> None:
         self._progress, self._what, self._total, self._finished = progress, what, total, 0
         self._all = progress.add_task(f"{what}: 0 of {total}", total=total)
-        self._shares: dict[Unit, float] = {}
-        self._bars: dict[Unit, TaskID] = {}
+        self._shares: dict[Job, float] = {}
+        self._bars: dict[Job, TaskID] = {}
 
     def note(self, line: str) -> None:
         """Print a line above the bars. Printed in another way, it is overwritten by the bars."""
@@ -38,18 +38,18 @@ class Bars:
 
     def show(self, event: Event) -> None:
         """Move the bars."""
-        unit = event.unit
-        if isinstance(event, units.Progress):
-            self._shares[unit] = event.share
-            if unit not in self._bars:
-                self._bars[unit] = self._progress.add_task(
-                    plain(Path(fb.video.masked_address(unit.source)).name).plain, total=1.0
+        job = event.job
+        if isinstance(event, jobs.Progress):
+            self._shares[job] = event.share
+            if job not in self._bars:
+                self._bars[job] = self._progress.add_task(
+                    plain(Path(fb.video.masked_address(job.source)).name).plain, total=1.0
                 )
-            self._progress.update(self._bars[unit], completed=event.share)
+            self._progress.update(self._bars[job], completed=event.share)
         elif isinstance(event, Finished | Lost):
-            self._shares.pop(unit, None)
-            if unit in self._bars:
-                self._progress.remove_task(self._bars.pop(unit))
+            self._shares.pop(job, None)
+            if job in self._bars:
+                self._progress.remove_task(self._bars.pop(job))
             self._finished += isinstance(event, Finished)
         done = self._finished + sum(self._shares.values())
         description = f"{self._what}: {self._finished} of {self._total}"

@@ -17,7 +17,7 @@ from ..results.outputs import UNFINISHED
 from ..results.rows import Row
 from ..results.tables import JsonLines, ParquetFile, load_pyarrow
 from ..work import Work, is_photograph
-from .units import Unit
+from .jobs import Job
 
 TABLES: dict[str, type[JsonLines] | type[ParquetFile]] = {"jsonl": JsonLines, "parquet": ParquetFile}
 """Kinds of files of rows, which can be joined."""
@@ -32,34 +32,34 @@ def parts_folder(place: Path) -> Path:
     return place.with_name(f"{UNFINISHED}parts-{place.name}")
 
 
-def divide(unit: Unit, work: Work) -> tuple[Unit, ...]:
-    """The parts of a unit; none if it is to be processed as one.
+def divide(job: Job, work: Work) -> tuple[Job, ...]:
+    """The parts of a job; none if it is to be processed as one.
 
     Only what can be joined to the same as without parts: tasks that remember nothing of the frame before, rows,
     and videos whose packets can be joined.
     """
-    if unit.part_seconds is None or unit.part is not None or work.video_task.has_memory:
+    if job.part_seconds is None or job.part is not None or work.video_task.has_memory:
         return ()
-    if isinstance(unit.source, str) or unit.upload:  # each part would fetch the whole video
+    if isinstance(job.source, str) or job.upload:  # each part would fetch the whole video
         return ()
-    if is_photograph(unit.source):
+    if is_photograph(job.source):
         return ()
     if not set(work.save) <= {"video", *TABLES} or work.suffix in (".gif", ".png") or work.codec == "gif":
         return ()
-    found = fb.video.divide_video(unit.source, unit.part_seconds, start=work.start, end=work.end, every=work.every)
+    found = fb.video.divide_video(job.source, job.part_seconds, start=work.start, end=work.end, every=work.every)
     if len(found) < 2:
         return ()
-    folder = parts_folder(unit.place)
-    return tuple(replace(unit, part=part, place=folder / f"{number:05}") for number, part in enumerate(found))
+    folder = parts_folder(job.place)
+    return tuple(replace(job, part=part, place=folder / f"{number:05}") for number, part in enumerate(found))
 
 
-def work_on(unit: Unit, work: Work) -> Work:
-    """The work on a unit: on a part of a video, on a photograph, or the work itself for a whole video."""
-    if unit.part is None:
-        return work.of(unit.source)
+def work_on(job: Job, work: Work) -> Work:
+    """The work on a job: on a part of a video, on a photograph, or the work itself for a whole video."""
+    if job.part is None:
+        return work.of(job.source)
     codec = work.codec or ("vp9" if work.suffix == ".webm" else "h264")
     return replace(
-        work, start=unit.part.start, end=unit.part.end, origin=float(work.start + begins(unit.part, work)),
+        work, start=job.part.start, end=job.part.end, origin=float(work.start + begins(job.part, work)),
         codec=codec, suffix=".mov" if codec == "prores" else ".mp4",  # formats with exact times
     )  # fmt: skip
 
@@ -74,33 +74,33 @@ def expected_frames(part: fb.video.VideoPart, work: Work) -> int:
     return -(-part.frames // work.every)
 
 
-def join(unit: Unit, work: Work) -> dict[str, Any]:
+def join(job: Job, work: Work) -> dict[str, Any]:
     """Join the results of a video's parts. Returns the names of the files, as the result's ``outputs``."""
-    with tempfile.TemporaryDirectory(prefix=f"{UNFINISHED}{os.getpid()}-", dir=unit.place.parent) as folder:
-        unfinished = Path(folder) / unit.place.name
+    with tempfile.TemporaryDirectory(prefix=f"{UNFINISHED}{os.getpid()}-", dir=job.place.parent) as folder:
+        unfinished = Path(folder) / job.place.name
         for kind, made in zip(work.save, work.outputs(unfinished), strict=True):
-            files = [work_on(part, work).outputs(part.place)[work.save.index(kind)] for part in unit.parts]
+            files = [work_on(part, work).outputs(part.place)[work.save.index(kind)] for part in job.parts]
             if kind == "video":
-                _join_videos(unit, work, files, made)
+                _join_videos(job, work, files, made)
             else:
                 with TABLES[kind](made) as table:
-                    for rows in _joined_rows(unit, kind, files):
+                    for rows in _joined_rows(job, kind, files):
                         table.put(rows)
-        for made, wanted in zip(work.outputs(unfinished), work.outputs(unit.place), strict=True):
+        for made, wanted in zip(work.outputs(unfinished), work.outputs(job.place), strict=True):
             made.replace(wanted)
-    return {"outputs": [str(path) for path in work.outputs(unit.place)]}
+    return {"outputs": [str(path) for path in work.outputs(job.place)]}
 
 
-def _join_videos(unit: Unit, work: Work, files: list[Path], made: Path) -> None:
-    starts = [begins(part.part, work) for part in unit.parts if part.part is not None]
+def _join_videos(job: Job, work: Work, files: list[Path], made: Path) -> None:
+    starts = [begins(part.part, work) for part in job.parts if part.part is not None]
     fb.video.join_videos(
-        list(zip(files, starts, strict=True)), made, sound_of=unit.source, sound_part=(work.start, work.end)
+        list(zip(files, starts, strict=True)), made, sound_of=job.source, sound_part=(work.start, work.end)
     )
 
 
-def _joined_rows(unit: Unit, kind: str, files: list[Path]) -> Iterator[list[Row]]:
+def _joined_rows(job: Job, kind: str, files: list[Path]) -> Iterator[list[Row]]:
     """The rows of all parts, some at a time, with the numbers of frames in the whole video."""
-    for part, file in zip(unit.parts, files, strict=True):
+    for part, file in zip(job.parts, files, strict=True):
         first = part.part.frame if part.part is not None else 0
         for rows in _read_lines(file) if kind == "jsonl" else _read_table(file):
             for row in rows:

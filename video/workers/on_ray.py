@@ -1,4 +1,4 @@
-"""Workers of a Ray cluster: actors that are fed with units, and replaced when they die. Paths travel, frames never."""
+"""Workers of a Ray cluster: actors that are fed with jobs, and replaced when they die. Paths travel, frames never."""
 
 from __future__ import annotations
 
@@ -21,48 +21,48 @@ from ..session.session import Session
 from ..work import Work
 from .division import PART_SECONDS
 from .executor import run
-from .units import Divided, Event, Finished, Lost, Progress, Report, Unit
-from .worker import SESSIONS_PER_GPU, Seat, describe, process, shares_of
+from .jobs import Divided, Event, Finished, Job, Lost, Progress, Report
+from .worker import SESSIONS_PER_GPU, Slot, describe, process, shares_of
 
 LOCAL = "local"
 """The address that starts a cluster of this machine."""
 
 
-def run_on_ray(work: Work, units: Sequence[Unit], report: Report, *, address: str, sessions: int | None) -> None:
-    """Process units on a Ray cluster, by a few actors per GPU, or one per CPU if it has none, until all are finished.
+def run_on_ray(work: Work, jobs: Sequence[Job], report: Report, *, address: str, sessions: int | None) -> None:
+    """Process jobs on a Ray cluster, by a few actors per GPU, or one per CPU if it has none, until all are finished.
 
     All machines see the paths of videos and results. ``sessions`` are the videos at once of a GPU, or the
-    number of actors on CPUs; None for as many as pay. A unit whose actor dies is done again by another one, alone.
+    number of actors on CPUs; None for as many as pay. A job whose actor dies is done again by another one, alone.
     Raises DeviceError if Ray is missing or its cluster does not answer.
     """
     ray = _load_ray()
-    lost: list[Unit] = []
+    lost: list[Job] = []
 
     def note(event: Event) -> None:
-        lost.extend([event.unit] if isinstance(event, Lost) else [])
+        lost.extend([event.job] if isinstance(event, Lost) else [])
         report(event)
 
     with _connection(ray, address):
         try:
-            run(_Cluster(ray, _with_files(work), sessions), [_anywhere(unit) for unit in units], note)
+            run(_Cluster(ray, _with_files(work), sessions), [_anywhere(job) for job in jobs], note)
         finally:
-            for folder in {unit.place.parent for unit in lost if not unit.upload}:
+            for folder in {job.place.parent for job in lost if not job.upload}:
                 for unfinished in folder.glob(f"{UNFINISHED}*"):
                     shutil.rmtree(unfinished, ignore_errors=True)
 
 
 class _Actor:
-    """An actor, its seat, and its units by the reference of their results. Ray does not restart it."""
+    """An actor, its slot, and its jobs by the reference of their results. Ray does not restart it."""
 
-    def __init__(self, ray: Any, handle: Any, seat: Seat, report: Report) -> None:
-        self.seat, self.units, self._report = seat, list[Unit](), report
+    def __init__(self, ray: Any, handle: Any, slot: Slot, report: Report) -> None:
+        self.slot, self.jobs, self._report = slot, list[Job](), report
         self._ray, self._handle, self._end = ray, handle, "its actor was killed"
-        self._waiting: dict[Any, Unit] = {}
+        self._waiting: dict[Any, Job] = {}
 
-    def give(self, unit: Unit) -> None:
-        self.units.append(unit)
-        self._waiting[self._handle.process.remote(unit)] = unit
-        self._report(Progress(unit, 0.0))
+    def give(self, job: Job) -> None:
+        self.jobs.append(job)
+        self._waiting[self._handle.process.remote(job)] = job
+        self._report(Progress(job, 0.0))
 
     @property
     def references(self) -> Iterable[Any]:
@@ -76,7 +76,7 @@ class _Actor:
         except self._ray.exceptions.RayActorError as error:
             self._end = f"its actor died ({str(error).splitlines()[0]})"
             return False
-        self.units.remove(self._waiting.pop(reference))
+        self.jobs.remove(self._waiting.pop(reference))
         self._report(event)
         return True
 
@@ -96,14 +96,14 @@ class _Cluster:
         gpus, cpus = int(resources.get("GPU", 0)), int(resources.get("CPU", 1))
         if gpus:
             shares = shares_of(sessions or SESSIONS_PER_GPU)
-            self._gpus, self.seats = 1 / len(shares), [Seat(share) for share in shares for _ in range(gpus)]
+            self._gpus, self.slots = 1 / len(shares), [Slot(share) for share in shares for _ in range(gpus)]
         else:
-            self._gpus, self.seats = 0, [Seat()] * min(sessions or cpus, cpus)
+            self._gpus, self.slots = 0, [Slot()] * min(sessions or cpus, cpus)
 
-    def start(self, seat: Seat, report: Report) -> _Actor:
-        options = {"num_cpus": 1, "num_gpus": self._gpus, "max_restarts": 0, "max_concurrency": seat.sessions}
-        actor = self._ray.remote(**options)(_Worker).remote(self._work, seat.sessions)
-        return _Actor(self._ray, actor, seat, report)
+    def start(self, slot: Slot, report: Report) -> _Actor:
+        options = {"num_cpus": 1, "num_gpus": self._gpus, "max_restarts": 0, "max_concurrency": slot.sessions}
+        actor = self._ray.remote(**options)(_Worker).remote(self._work, slot.sessions)
+        return _Actor(self._ray, actor, slot, report)
 
     def wait(self, workers: Sequence[_Actor]) -> Sequence[_Actor]:
         ready, _ = self._ray.wait([reference for worker in workers for reference in worker.references])
@@ -120,23 +120,23 @@ class _Worker:
         # Threads of our own: Ray's do not keep what a thread has, such as its GL context.
         self._threads = ThreadPoolExecutor(sessions)
 
-    def process(self, unit: Unit) -> Finished | Divided:
-        return self._threads.submit(self._process, unit).result()
+    def process(self, job: Job) -> Finished | Divided:
+        return self._threads.submit(self._process, job).result()
 
-    def _process(self, unit: Unit) -> Finished | Divided:
+    def _process(self, job: Job) -> Finished | Divided:
         try:
             if not hasattr(self._thread, "session"):
                 self._thread.session = Session(self._work, egl=self._egl).__enter__()
         except fb.FramebindError as error:
-            return Finished(unit, describe(error))
-        return process(self._thread.session, unit, lambda event: None)
+            return Finished(job, describe(error))
+        return process(self._thread.session, job, lambda event: None)
 
 
-def _anywhere(unit: Unit) -> Unit:
-    """The unit with paths that do not depend on a process's folder."""
-    source = unit.source if isinstance(unit.source, str) else unit.source.resolve()
-    place = unit.place if unit.upload else unit.place.resolve()
-    return replace(unit, source=source, place=place, part_seconds=PART_SECONDS)
+def _anywhere(job: Job) -> Job:
+    """The job with paths that do not depend on a process's folder."""
+    source = job.source if isinstance(job.source, str) else job.source.resolve()
+    place = job.place if job.upload else job.place.resolve()
+    return replace(job, source=source, place=place, part_seconds=PART_SECONDS)
 
 
 def _with_files(work: Work) -> Work:

@@ -1,82 +1,76 @@
-"""The order of units: which one comes next, which ones were lost, and the parts of long videos."""
+"""The order of jobs: which one comes next, which is done again, and the parts of long videos."""
 
 from __future__ import annotations
 
 import itertools
 import shutil
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
-import framebind as fb
-
 from .division import parts_folder
-from .units import Divided, Event, Finished, Lost, Progress, Report, Unit
+from .jobs import Divided, Event, Finished, Job, Lost, Progress, Report
+from .retries import Retries
 
 Worker = TypeVar("Worker")
 _SUMS = ("frames", "seconds", "cpu_seconds", "bytes", "damaged")
 """Figures of a video that are the sums of its parts'."""
-MAX_ATTEMPTS = 3
-"""Attempts at a unit, after which it counts as one that no worker survives."""
 
 
 @dataclass
 class _Division:
     """A video that was divided: its parts under way, and what became of them."""
 
-    parts: tuple[Unit, ...]
-    shares: dict[Unit, float] = field(default_factory=dict[Unit, float])
-    results: dict[Unit, dict[str, Any]] = field(default_factory=dict[Unit, dict[str, Any]])
+    parts: tuple[Job, ...]
+    shares: dict[Job, float] = field(default_factory=dict[Job, float])
+    results: dict[Job, dict[str, Any]] = field(default_factory=dict[Job, dict[str, Any]])
 
 
 class Schedule:
-    """Units that wait, and the report of those that are done: of whole videos, whether they were divided or not.
+    """Jobs that wait, and the report of those that are done: of whole videos, whether they were divided or not.
 
-    It knows nothing of workers: these take units, and tell what happened to them.
+    It knows nothing of workers: these take jobs, and tell what happened to them.
     """
 
-    def __init__(self, units: Sequence[Unit], report: Report) -> None:
-        self._waiting, self._report = deque(units), report
-        self._lost: Counter[Unit] = Counter()
-        self._divided: dict[Unit, _Division] = {}
-        self._whole: dict[Unit, Unit] = {}
+    def __init__(self, jobs: Sequence[Job], report: Report) -> None:
+        self._waiting, self._report = deque(jobs), report
+        self._retries = Retries()
+        self._divided: dict[Job, _Division] = {}
+        self._whole: dict[Job, Job] = {}
         """The video of each part, and of each join."""
 
     @property
     def waiting(self) -> int:
-        """The number of units that wait for a worker."""
+        """The number of jobs that wait for a worker."""
         return len(self._waiting)
 
-    def take(self, has: Sequence[Unit], sessions: int) -> Unit | None:
-        """The next unit for a worker that has these already and does ``sessions`` at once; None if there is none.
+    def take(self, has: Sequence[Job], sessions: int) -> Job | None:
+        """The next job for a worker that has these already and does ``sessions`` at once; None if there is none.
 
-        A unit that was lost gets a worker for itself: it may be what ended the other one.
+        A job that was lost gets a worker for itself: it may be what ended the other one.
         """
         if not self._waiting:
             return None
-        alone = any(self._lost[each] for each in (self._waiting[0], *has))
+        alone = self._retries.has_lost((self._waiting[0], *has))
         return self._waiting.popleft() if len(has) < (1 if alone else sessions) else None
 
-    def lose(self, units: Sequence[Unit], why: str) -> None:
-        """Put the units of a worker that died back, each a limited number of times."""
-        for unit in units:
-            self._lost[unit] += 1
-            if self._lost[unit] < MAX_ATTEMPTS:
-                self._waiting.appendleft(unit)
-                self._report(Lost(self._whole.get(unit, unit)))
+    def lose(self, jobs: Sequence[Job], why: str) -> None:
+        """Put the jobs of a worker that died back, each a limited number of times."""
+        for job in jobs:
+            failed = self._retries.failed(job, why)
+            if failed is None:
+                self._waiting.appendleft(job)
+                self._report(Lost(self._whole.get(job, job)))
             else:
-                error = (
-                    f"WorkerDied: {why}, {MAX_ATTEMPTS} times, and {fb.video.masked_address(unit.source)} is given up"
-                )
-                self.happened(Finished(unit, {"error": error}))
+                self.happened(failed)
 
     def happened(self, event: Event) -> None:
-        """Take what a worker says of a unit."""
-        whole = self._whole.get(event.unit)
+        """Take what a worker says of a job."""
+        whole = self._whole.get(event.job)
         if isinstance(event, Divided):
-            self._divided[event.unit] = _Division(event.parts)
-            self._whole.update(dict.fromkeys(event.parts, event.unit))
+            self._divided[event.job] = _Division(event.parts)
+            self._whole.update(dict.fromkeys(event.parts, event.job))
             self._waiting.extendleft(reversed(event.parts))
         elif whole is None:
             self._report(event)
@@ -90,21 +84,21 @@ class Schedule:
         for whole in self._divided:
             shutil.rmtree(parts_folder(whole.place), ignore_errors=True)
 
-    def _show(self, whole: Unit, event: Progress) -> None:
+    def _show(self, whole: Job, event: Progress) -> None:
         """Report the share of the whole video."""
         division = self._divided[whole]
-        division.shares[event.unit] = event.share
+        division.shares[event.job] = event.share
         self._report(Progress(whole, sum(division.shares.values()) / len(division.parts)))
 
-    def _part_finished(self, whole: Unit, event: Finished) -> None:
+    def _part_finished(self, whole: Job, event: Finished) -> None:
         """Join the parts when the last one is done. If a part failed, that is the whole video's result.
 
         A part that has another number of frames than its packets let expect cannot be joined exactly: the video is done
         again as one.
         """
         division = self._divided[whole]
-        division.results[event.unit] = event.result
-        if event.unit.parts:
+        division.results[event.job] = event.result
+        if event.job.parts:
             self._end(whole, event.result)
         elif len(division.results) == len(division.parts):
             errors = [result for result in division.results.values() if "error" in result]
@@ -114,13 +108,13 @@ class Schedule:
                 self._end(whole, None)
                 self._waiting.appendleft(replace(whole, part_seconds=None))
             else:
-                join = Unit(whole.source, whole.place, parts=division.parts)
+                join = Job(whole.source, whole.place, parts=division.parts)
                 self._whole[join] = whole
                 self._waiting.appendleft(join)
         else:
-            self._show(whole, Progress(event.unit, 1.0))
+            self._show(whole, Progress(event.job, 1.0))
 
-    def _end(self, whole: Unit, result: dict[str, Any] | None) -> None:
+    def _end(self, whole: Job, result: dict[str, Any] | None) -> None:
         """Report the result of a video, with the figures of its parts, and forget them."""
         division = self._divided.pop(whole)
         shutil.rmtree(parts_folder(whole.place), ignore_errors=True)
@@ -135,7 +129,7 @@ class Schedule:
 
 
 def by_turns(workers: Sequence[Worker], *, most: int) -> Iterator[Worker]:
-    """Each worker ``most`` times, one after the other, so that few units are spread over all of them."""
+    """Each worker ``most`` times, one after the other, so that few jobs are spread over all of them."""
     return itertools.chain.from_iterable(itertools.repeat(workers, most))
 
 
@@ -149,5 +143,5 @@ def add_times(lanes: Iterable[dict[str, dict[str, float]]]) -> dict[str, dict[st
     return sums
 
 
-def _is_short(part: Unit, result: dict[str, Any]) -> bool:
+def _is_short(part: Job, result: dict[str, Any]) -> bool:
     return part.part is not None and result.get("expected_frames", result["frames"]) != result["frames"]

@@ -1,4 +1,4 @@
-"""A worker: a process that puts one unit after the other through its sessions, until its parent wants no more."""
+"""A worker: a process that puts one job after the other through its sessions, until its parent wants no more."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from ..session.session import Session
 from ..work import Work
 from .copies import copied, put_outputs
 from .division import divide, expected_frames, join, work_on
-from .units import Divided, Event, Finished, Progress, Report, Unit
+from .jobs import Divided, Event, Finished, Job, Progress, Report
 
 SESSIONS_PER_GPU = 8
 """Videos at once per GPU: an H100 has seven engines that decode, and one session keeps one busy. With 12, ``detect``
@@ -39,7 +39,7 @@ _SECONDS_BETWEEN_REPORTS = 0.2
 
 
 @dataclass(frozen=True)
-class Seat:
+class Slot:
     """The place of a worker: the GPU that it uses, and how many videos it does at once."""
 
     sessions: int = 1
@@ -55,14 +55,14 @@ def shares_of(sessions: int, processes: int | None = None) -> list[int]:
     return [sessions // processes + (number < sessions % processes) for number in range(processes)]
 
 
-def serve(connection: Connection, work: Work, seat: Seat) -> None:
-    """Process the units that come, as many at once as the seat says. Returns when None comes.
+def serve(connection: Connection, work: Work, slot: Slot) -> None:
+    """Process the jobs that come, as many at once as the slot says. Returns when None comes.
 
     The process ends at once, without cleaning up, when its parent has died.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all processes of a terminal: the parent ends them
-    os.environ.update(seat.environment)
-    units: queue.SimpleQueue[Unit | None] = queue.SimpleQueue()
+    os.environ.update(slot.environment)
+    jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
     sending = threading.Lock()
     figures = _Figures()
 
@@ -73,33 +73,33 @@ def serve(connection: Connection, work: Work, seat: Seat) -> None:
             connection.send(event)
 
     threads = [
-        threading.Thread(target=_work_off, args=(units.get, work, seat.egl, report), daemon=True)
-        for _ in range(seat.sessions)
+        threading.Thread(target=_work_off, args=(jobs.get, work, slot.egl, report), daemon=True)
+        for _ in range(slot.sessions)
     ]
     for thread in threads:
         thread.start()
     while True:
         try:
-            unit = connection.recv()
+            job = connection.recv()
         except (EOFError, OSError):
             os._exit(1)
-        if unit is None:
+        if job is None:
             break
-        units.put(unit)
+        jobs.put(job)
     for _ in threads:
-        units.put(None)
+        jobs.put(None)
     for thread in threads:
         thread.join()
 
 
-def _work_off(take: Callable[[], Unit | None], work: Work, egl: int | None, report: Report) -> None:
-    """Put units through one session until there is none. If it cannot be opened, that is the result of each unit."""
+def _work_off(take: Callable[[], Job | None], work: Work, egl: int | None, report: Report) -> None:
+    """Put jobs through one session until there is none. If it cannot be opened, that is the result of each job."""
     try:
         with Session(work, egl=egl) as session:
             work_through(session, iter(take, None), report)
     except fb.FramebindError as error:
-        while (unit := take()) is not None:
-            report(Finished(unit, describe(error)))
+        while (job := take()) is not None:
+            report(Finished(job, describe(error)))
 
 
 class _Figures:
@@ -115,11 +115,11 @@ class _Figures:
         return found
 
 
-def work_through(session: Session, units: Iterable[Unit], report: Report) -> None:
-    """Put units through a session, each as soon as the one before is drawn."""
+def work_through(session: Session, jobs: Iterable[Job], report: Report) -> None:
+    """Put jobs through a session, each as soon as the one before is drawn."""
     with Overlap(session, report) as overlap:
-        for unit in units:
-            overlap.process(unit)
+        for job in jobs:
+            overlap.process(job)
         overlap.finish()
 
 
@@ -134,14 +134,14 @@ class Overlap:
         self._completing = ThreadPoolExecutor(1, "framebind completes")
         self._last: Future[None] | None = None
 
-    def process(self, unit: Unit) -> None:
-        """Draw a unit, and let its files be completed when those of the last one are."""
-        finish = begin(self._session, unit, self._report_alone)
+    def process(self, job: Job) -> None:
+        """Draw a job, and let its files be completed when those of the last one are."""
+        finish = begin(self._session, job, self._report_alone)
         self.finish()
         self._last = self._completing.submit(lambda: self._report_alone(finish()))
 
     def finish(self) -> None:
-        """Wait until the files of the last unit are complete. Raises what its report raised."""
+        """Wait until the files of the last job are complete. Raises what its report raised."""
         if self._last is not None:
             last, self._last = self._last, None
             last.result()
@@ -157,59 +157,59 @@ class Overlap:
         self._completing.shutdown()
 
 
-def process(session: Session, unit: Unit, report: Report) -> Finished | Divided:
-    """Process a unit, or divide it, and report its progress a few times per second. An error is the result."""
-    return begin(session, unit, report)()
+def process(session: Session, job: Job, report: Report) -> Finished | Divided:
+    """Process a job, or divide it, and report its progress a few times per second. An error is the result."""
+    return begin(session, job, report)()
 
 
-def begin(session: Session, unit: Unit, report: Report) -> Callable[[], Finished | Divided]:
-    """Draw the frames of a unit, as ``process`` does. The returned function does the rest, on any thread."""
-    report(Progress(unit, 0.0))
-    begun = _attempt(unit, lambda: _begin(session, unit, report))
+def begin(session: Session, job: Job, report: Report) -> Callable[[], Finished | Divided]:
+    """Draw the frames of a job, as ``process`` does. The returned function does the rest, on any thread."""
+    report(Progress(job, 0.0))
+    begun = _attempt(job, lambda: _begin(session, job, report))
     if isinstance(begun, Finished):
         return lambda: begun
-    return lambda: _attempt(unit, begun)
+    return lambda: _attempt(job, begun)
 
 
-def _attempt(unit: Unit, work: Callable[[], Result]) -> Result | Finished:
-    """The result of some work on a unit, or its error as one."""
+def _attempt(job: Job, work: Callable[[], Result]) -> Result | Finished:
+    """The result of some work on a job, or its error as one."""
     try:
         return work()
     except (fb.FramebindError, OSError) as error:
-        return Finished(unit, describe(error))
+        return Finished(job, describe(error))
     except Exception as error:  # a fault of ours: the other videos go on, and the trace tells where
         traceback.print_exc()
-        return Finished(unit, describe(error))
+        return Finished(job, describe(error))
 
 
-def _begin(session: Session, unit: Unit, report: Report) -> Callable[[], Finished | Divided]:
-    if parts := divide(unit, session.work):
-        return lambda: Divided(unit, parts)
-    if unit.parts:
-        return lambda: Finished(unit, join(unit, session.work))
-    work = work_on(unit, session.work)
+def _begin(session: Session, job: Job, report: Report) -> Callable[[], Finished | Divided]:
+    if parts := divide(job, session.work):
+        return lambda: Divided(job, parts)
+    if job.parts:
+        return lambda: Finished(job, join(job, session.work))
+    work = work_on(job, session.work)
     with contextlib.ExitStack() as stack:
-        source, place, work = stack.enter_context(copied(unit, work))
-        finish = session.begin(source, place, _progress(unit, source, work, report), work)
+        source, place, work = stack.enter_context(copied(job, work))
+        finish = session.begin(source, place, _progress(job, source, work, report), work)
         files = stack.pop_all()
 
     def finished() -> Finished:
         with files:
             result = finish()
-            result["outputs"] = put_outputs(unit, work, place) or result["outputs"]
-        if unit.part is not None:
-            result["expected_frames"] = expected_frames(unit.part, work)
-        return Finished(unit, result)
+            result["outputs"] = put_outputs(job, work, place) or result["outputs"]
+        if job.part is not None:
+            result["expected_frames"] = expected_frames(job.part, work)
+        return Finished(job, result)
 
     return finished
 
 
 def describe(error: Exception) -> dict[str, Any]:
-    """The result of a unit that failed."""
+    """The result of a job that failed."""
     return {"error": f"{type(error).__name__}: {fb.video.masked_address(str(error))}"}
 
 
-def _progress(unit: Unit, source: Path, work: Work, report: Report) -> Callable[[float], None]:
+def _progress(job: Job, source: Path, work: Work, report: Report) -> Callable[[float], None]:
     """The function that takes the seconds of each frame, and reports a share a few times per second."""
     reported, end = time.monotonic(), work.end
     with contextlib.suppress(fb.SourceError):  # without PyAV there is no share; what is broken is said by the session
@@ -219,6 +219,6 @@ def _progress(unit: Unit, source: Path, work: Work, report: Report) -> Callable[
         nonlocal reported
         if end and time.monotonic() - reported > _SECONDS_BETWEEN_REPORTS:
             reported = time.monotonic()
-            report(Progress(unit, min(1.0, (seconds - work.start) / (end - work.start))))
+            report(Progress(job, min(1.0, (seconds - work.start) / (end - work.start))))
 
     return advance

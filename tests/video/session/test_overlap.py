@@ -12,7 +12,7 @@ import pytest
 import framebind as fb
 from framebind.video.session.session import Session
 from framebind.video.work import Work
-from framebind.video.workers.units import Event, Finished, Unit
+from framebind.video.workers.jobs import Event, Finished, Job
 from framebind.video.workers.worker import work_through
 from support.video.clips import write_clip
 
@@ -47,9 +47,9 @@ class Drawing:
 
 def test_a_video_is_completed_while_the_next_is_drawn() -> None:
     session, events = Drawing(5), list[Event]()
-    units = [Unit(Path(f"{number}.mp4"), Path(f"out/{number}")) for number in range(5)]
-    work_through(cast(Session, session), units, events.append)
-    results = [(Path(event.unit.source).stem, event.result) for event in events if isinstance(event, Finished)]
+    jobs = [Job(Path(f"{number}.mp4"), Path(f"out/{number}")) for number in range(5)]
+    work_through(cast(Session, session), jobs, events.append)
+    results = [(Path(event.job.source).stem, event.result) for event in events if isinstance(event, Finished)]
     assert [name for name, _ in results] == ["0", "1", "2", "3", "4"] and "broken" in results[1][1]["error"]
     assert session.most == 2, "one is drawn and one completed, not more"
 

@@ -15,8 +15,8 @@ from framebind.interop.frames.decode.decoder import VideoDecoder
 from framebind.video.session.session import Session
 from framebind.video.work import Work
 from framebind.video.workers.division import divide, parts_folder, work_on
+from framebind.video.workers.jobs import Divided, Event, Finished, Job, Lost, Progress
 from framebind.video.workers.schedule import Schedule
-from framebind.video.workers.units import Divided, Event, Finished, Lost, Progress, Unit
 from framebind.video.workers.worker import process
 from support.video.clips import write_clip
 
@@ -31,10 +31,10 @@ def work(model_path: Callable[[str], Path]) -> Work:
     return Work("style", save=("video", "jsonl", "parquet"), every=2, start=0.08)
 
 
-def run(work: Work, unit: Unit) -> list[Event]:
-    """Process a unit with all that it is divided into in one session."""
+def run(work: Work, job: Job) -> list[Event]:
+    """Process a job with all that it is divided into in one session."""
     reported = list[Event]()
-    schedule = Schedule([unit], reported.append)
+    schedule = Schedule([job], reported.append)
     with Session(work) as session:
         while (each := schedule.take([], 1)) is not None:
             schedule.happened(process(session, each, schedule.happened))
@@ -53,11 +53,11 @@ def rows_of(path: Path) -> list[Any]:
 @pytest.mark.parametrize("context", ["gl"], indirect=True)
 @pytest.mark.usefixtures("context")
 def test_joined_parts_are_what_one_run_makes(source: Path, tmp_path: Path, work: Work) -> None:
-    whole, divided = Unit(source, tmp_path / "whole"), Unit(source, tmp_path / "divided", part_seconds=0.6)
+    whole, divided = Job(source, tmp_path / "whole"), Job(source, tmp_path / "divided", part_seconds=0.6)
     assert len(divide(divided, work)) > 2
     run(work, whole)
     *progress, last = run(work, divided)
-    assert isinstance(last, Finished) and last.unit == divided and last.result["frames"] == 29
+    assert isinstance(last, Finished) and last.job == divided and last.result["frames"] == 29
     assert last.result["parts"] > 2 and all(isinstance(each, Progress) for each in progress)
     first, second = (each.place.with_suffix(".jsonl") for each in (whole, divided))
     tables = [parquet.read_table(each.place.with_suffix(".parquet")) for each in (whole, divided)]
@@ -70,17 +70,17 @@ def test_joined_parts_are_what_one_run_makes(source: Path, tmp_path: Path, work:
 
 
 def test_what_cannot_be_joined_exactly_stays_whole(source: Path, tmp_path: Path, work: Work) -> None:
-    unit = Unit(source, tmp_path / "b", part_seconds=0.6)
+    job = Job(source, tmp_path / "b", part_seconds=0.6)
     for other in (replace(work, task="detect"), replace(work, suffix=".gif"), replace(work, codec="gif")):
-        assert divide(unit, other) == ()
-    assert divide(replace(unit, part_seconds=None), work) == divide(replace(unit, part_seconds=9.0), work) == ()
-    assert work_on(divide(unit, replace(work, suffix=".webm"))[1], replace(work, suffix=".webm")).codec == "vp9"
+        assert divide(job, other) == ()
+    assert divide(replace(job, part_seconds=None), work) == divide(replace(job, part_seconds=9.0), work) == ()
+    assert work_on(divide(job, replace(work, suffix=".webm"))[1], replace(work, suffix=".webm")).codec == "vp9"
 
 
 def test_parts_that_are_lost_fail_or_lack_frames(source: Path, tmp_path: Path, work: Work) -> None:
     """The schedule, told by hand what happens to three parts."""
-    unit, reported = Unit(source, tmp_path / "b", part_seconds=0.6), list[Event]()
-    schedule = Schedule([unit], reported.append)
+    job, reported = Job(source, tmp_path / "b", part_seconds=0.6), list[Event]()
+    schedule = Schedule([job], reported.append)
     good = {
         "frames": 10,
         "expected_frames": 10,
@@ -91,31 +91,31 @@ def test_parts_that_are_lost_fail_or_lack_frames(source: Path, tmp_path: Path, w
         "times": {"decoder": {"decode": 2.0}},
     }
 
-    def parts() -> list[Unit]:
-        assert schedule.take([], 1) == unit
-        schedule.happened(Divided(unit, divide(unit, work)))
+    def parts() -> list[Job]:
+        assert schedule.take([], 1) == job
+        schedule.happened(Divided(job, divide(job, work)))
         return [part for _ in range(schedule.waiting) if (part := schedule.take([], 1)) is not None]
 
     first, *others = parts()
     schedule.lose([first], "killed")
-    assert reported == [Lost(unit)] and schedule.take([unit], 2) is None, "it wants a worker for itself"
+    assert reported == [Lost(job)] and schedule.take([job], 2) is None, "it wants a worker for itself"
     assert schedule.take([], 2) == first
     for each in (first, *others):
         schedule.happened(Finished(each, good))
     join = schedule.take([], 1)
     assert join is not None and join.parts == (first, *others)
     schedule.happened(Finished(join, {"outputs": ["b.mp4"]}))
-    assert isinstance(reported[-1], Finished) and reported[-1].unit == unit
+    assert isinstance(reported[-1], Finished) and reported[-1].job == job
     assert reported[-1].result["frames"] == 10 * len(join.parts)
     assert reported[-1].result["times"] == {"decoder": {"decode": 2.0 * len(join.parts)}}
 
-    schedule = Schedule([unit], reported.append)
+    schedule = Schedule([job], reported.append)
     for each in parts():
         schedule.happened(Finished(each, {"error": "SourceError: broken"} if each.part == first.part else good))
-    assert reported[-1] == Finished(unit, {"error": "SourceError: broken"}) and not schedule.waiting
+    assert reported[-1] == Finished(job, {"error": "SourceError: broken"}) and not schedule.waiting
 
-    schedule = Schedule([unit], reported.append)
+    schedule = Schedule([job], reported.append)
     for each in parts():
         schedule.happened(Finished(each, {**good, "frames": 9}))
-    assert schedule.take([], 1) == replace(unit, part_seconds=None), "again, as one"
-    assert not parts_folder(unit.place).exists()
+    assert schedule.take([], 1) == replace(job, part_seconds=None), "again, as one"
+    assert not parts_folder(job.place).exists()

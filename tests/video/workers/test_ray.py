@@ -16,8 +16,8 @@ import ray.data
 import framebind as fb
 from framebind.video.results.outputs import UNFINISHED
 from framebind.video.work import Work
+from framebind.video.workers.jobs import Event, Finished, Job, Lost
 from framebind.video.workers.on_ray import run_on_ray
-from framebind.video.workers.units import Event, Finished, Lost, Unit
 from support.video.clips import write_clip
 from support.video.unfinished import wait_for_work
 
@@ -38,22 +38,22 @@ def model(model_path: Callable[[str], Path]) -> str:
 @pytest.mark.usefixtures("cluster")
 def test_an_actor_that_is_killed_loses_and_doubles_nothing(tmp_path: Path, model: str) -> None:
     output = tmp_path / "out"
-    units = [Unit(write_clip(tmp_path / f"{n}.mp4", frames=25), output / str(n)) for n in range(4)]
+    jobs = [Job(write_clip(tmp_path / f"{n}.mp4", frames=25), output / str(n)) for n in range(4)]
     (tmp_path / "broken.mp4").write_bytes(b"no video")
-    units.append(Unit(tmp_path / "broken.mp4", output / "broken"))
+    jobs.append(Job(tmp_path / "broken.mp4", output / "broken"))
     finished: dict[str, dict[str, Any]] = {}
-    lost: list[Unit] = []
+    lost: list[Job] = []
 
     def report(event: Event) -> None:
         if isinstance(event, Finished):
-            assert event.unit.source.name not in finished, "finished twice"
-            finished[event.unit.source.name] = event.result
+            assert event.job.source.name not in finished, "finished twice"
+            finished[event.job.source.name] = event.result
             if len(finished) == 1:
                 os.kill(wait_for_work(output)[0], signal.SIGKILL)
-        lost.extend([event.unit] if isinstance(event, Lost) else [])
+        lost.extend([event.job] if isinstance(event, Lost) else [])
 
-    run_on_ray(Work("detect", model, save=("jsonl",)), units, report, address="auto", sessions=None)
-    assert len(lost) == 1 and lost[0].source in [unit.source for unit in units]
+    run_on_ray(Work("detect", model, save=("jsonl",)), jobs, report, address="auto", sessions=None)
+    assert len(lost) == 1 and lost[0].source in [job.source for job in jobs]
     assert "SourceError" in finished.pop("broken.mp4")["error"]
     assert sorted(finished) == [f"{n}.mp4" for n in range(4)] and {each["frames"] for each in finished.values()} == {25}
     for n in range(4):
@@ -80,4 +80,4 @@ def test_no_cluster(tmp_path: Path) -> None:
     if ray.is_initialized():
         ray.shutdown()
     with pytest.raises(fb.DeviceError, match="no Ray cluster answers at 'auto'"):
-        run_on_ray(Work("style"), [Unit(tmp_path, tmp_path)], print, address="auto", sessions=1)
+        run_on_ray(Work("style"), [Job(tmp_path, tmp_path)], print, address="auto", sessions=1)

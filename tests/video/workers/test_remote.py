@@ -19,8 +19,8 @@ from framebind.video.work import Work
 from framebind.video.workers import remote
 from framebind.video.workers.copies import copied
 from framebind.video.workers.inputs import SUFFIXES, find_inputs
+from framebind.video.workers.jobs import Job
 from framebind.video.workers.manifest import NAME
-from framebind.video.workers.units import Unit
 from support.video.clips import write_clip
 
 SIZE = (64, 48)
@@ -103,7 +103,7 @@ def test_a_video_of_a_web_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         (found,) = find_inputs([url])
         assert found.source == url and found.place == Path("a.mp4")
         assert remote.identity(url)["bytes"] == 5
-        with copied(Unit(url, tmp_path / "out"), Work("detect")) as (source, _, _):
+        with copied(Job(url, tmp_path / "out"), Work("detect")) as (source, _, _):
             assert source.name == "a.mp4" and source.read_bytes() == b"12345"
         with pytest.raises(fb.SourceError, match="no video at"):
             find_inputs([f"http://127.0.0.1:{server.server_port}/b.mp4"])
@@ -152,7 +152,7 @@ class Quiet(http.server.SimpleHTTPRequestHandler):
 
 def test_a_fetched_video_is_private_and_removed(memory: Any, tmp_path: Path) -> None:
     memory.pipe("/in/a.mp4", b"12345")
-    with copied(Unit("memory://in/a.mp4", tmp_path / "a"), Work("detect")) as (source, place, work):
+    with copied(Job("memory://in/a.mp4", tmp_path / "a"), Work("detect")) as (source, place, work):
         assert source.read_bytes() == b"12345" and source.stat().st_mode & 0o777 == 0o600
         assert place == tmp_path / "a" and work.named == "memory://in/a.mp4"
         folder = source.parent

@@ -1,4 +1,4 @@
-"""Units of work and what is reported of them: small values that travel between processes. Frames never do."""
+"""Jobs, and what is reported of them: small values that travel between processes. Frames never do."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import framebind as fb
 
 
 @dataclass(frozen=True)
-class Unit:
+class Job:
     """A video or a part of one, and the path of its results without a suffix."""
 
     source: Path | str
@@ -23,39 +23,39 @@ class Unit:
     """A video that is much longer than this is divided into parts of this length; None: it stays whole."""
     part: fb.video.VideoPart | None = None
     """The part of the video that is processed; None for all that the work names."""
-    parts: tuple[Unit, ...] = ()
+    parts: tuple[Job, ...] = ()
     """The parts whose results are joined to those of the video, if that is what is to be done."""
 
 
 @dataclass(frozen=True)
 class Progress:
-    """A unit under way: the share of it that is done, 0 to 1."""
+    """A job under way: the share of it that is done, 0 to 1."""
 
-    unit: Unit
+    job: Job
     share: float
 
 
 @dataclass(frozen=True)
 class Divided:
-    """A unit that is replaced by its parts."""
+    """A job that is replaced by its parts."""
 
-    unit: Unit
-    parts: tuple[Unit, ...]
+    job: Job
+    parts: tuple[Job, ...]
 
 
 @dataclass(frozen=True)
 class Finished:
-    """A unit that is done. ``result`` is what ``Session.process`` returns, or has the reason as ``error``."""
+    """A job that is done. ``result`` is what ``Session.process`` returns, or has the reason as ``error``."""
 
-    unit: Unit
+    job: Job
     result: dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Lost:
-    """A unit whose worker died. It is done again."""
+    """A job whose worker died. It is done again."""
 
-    unit: Unit
+    job: Job
 
 
 Event = Progress | Divided | Finished | Lost

@@ -23,13 +23,13 @@ import framebind as fb
 from framebind.video.model_options import ModelOptions
 from framebind.video.results.outputs import UNFINISHED
 from framebind.video.work import Work
-from framebind.video.workers.crew import choose_runner, run_by_work, seats_by_work, seats_on
-from framebind.video.workers.in_process import run_here
+from framebind.video.workers.jobs import Event, Finished, Job, Lost, Progress
 from framebind.video.workers.manifest import NAME
-from framebind.video.workers.pool import run_pool
-from framebind.video.workers.schedule import MAX_ATTEMPTS
-from framebind.video.workers.units import Event, Finished, Lost, Progress, Unit
-from framebind.video.workers.worker import SESSIONS_PER_GPU, Seat
+from framebind.video.workers.processes import run_in_processes
+from framebind.video.workers.retries import MAX_ATTEMPTS
+from framebind.video.workers.runners import choose_runner, run_by_work, slots_by_work, slots_on
+from framebind.video.workers.this_process import run_here
+from framebind.video.workers.worker import SESSIONS_PER_GPU, Slot
 from support.video.clips import write_clip
 from support.video.unfinished import wait_for_work
 
@@ -40,23 +40,23 @@ GPUS = [
 ]
 
 
-def test_seats() -> None:
+def test_slots() -> None:
     assert choose_runner(None, "", "", "gl") is run_by_work and choose_runner(1, "", "", "gl") is run_here
-    assert cast(Any, choose_runner(3, "", "", "gl")).keywords == {"seats": [Seat()] * 3}
-    seats = seats_on(GPUS[:2], "all", SESSIONS_PER_GPU, "cuda", processes=3)
-    assert [seat.sessions for seat in seats] == [3, 3, 3, 3, 2, 2] and [seat.egl for seat in seats] == 3 * [1, 0]
-    assert [seat.sessions for seat in seats_on(GPUS[:1], "0", 3, "cuda")] == [1, 1, 1]
-    assert [seat.sessions for seat in seats_on(GPUS[:1], "0", 13, "cuda")] == [2, 2, 2, 2, 2, 2, 1]
-    assert seats[0].environment == (("CUDA_VISIBLE_DEVICES", "GPU-a"),)
-    assert seats_on(GPUS, "2,0,2", 1, "gl") == [Seat(1, 2), Seat(1, 1, (("CUDA_VISIBLE_DEVICES", "GPU-a"),))]
+    assert cast(Any, choose_runner(3, "", "", "gl")).keywords == {"slots": [Slot()] * 3}
+    slots = slots_on(GPUS[:2], "all", SESSIONS_PER_GPU, "cuda", processes=3)
+    assert [slot.sessions for slot in slots] == [3, 3, 3, 3, 2, 2] and [slot.egl for slot in slots] == 3 * [1, 0]
+    assert [slot.sessions for slot in slots_on(GPUS[:1], "0", 3, "cuda")] == [1, 1, 1]
+    assert [slot.sessions for slot in slots_on(GPUS[:1], "0", 13, "cuda")] == [2, 2, 2, 2, 2, 2, 1]
+    assert slots[0].environment == (("CUDA_VISIBLE_DEVICES", "GPU-a"),)
+    assert slots_on(GPUS, "2,0,2", 1, "gl") == [Slot(1, 2), Slot(1, 1, (("CUDA_VISIBLE_DEVICES", "GPU-a"),))]
 
 
 def test_rows_alone_of_many_videos_are_made_by_processes_that_share_the_gpu() -> None:
     rows, cuda = Work("detect", save=("jsonl",), options=ModelOptions(backend="cuda")), ModelOptions(backend="cuda")
-    assert [seat.sessions for seat in seats_by_work(rows, SESSIONS_PER_GPU)] == [2, 2, 2, 2]
-    assert not seats_by_work(rows, SESSIONS_PER_GPU - 1), "a session has no video"
-    assert not seats_by_work(Work("detect", save=("video",), options=cuda), 100), "what is drawn is drawn by OpenGL"
-    assert not seats_by_work(Work("detect", save=("jsonl",), options=ModelOptions(backend="gl")), 100)
+    assert [slot.sessions for slot in slots_by_work(rows, SESSIONS_PER_GPU)] == [2, 2, 2, 2]
+    assert not slots_by_work(rows, SESSIONS_PER_GPU - 1), "a session has no video"
+    assert not slots_by_work(Work("detect", save=("video",), options=cuda), 100), "what is drawn is drawn by OpenGL"
+    assert not slots_by_work(Work("detect", save=("jsonl",), options=ModelOptions(backend="gl")), 100)
 
 
 @pytest.mark.parametrize(
@@ -65,9 +65,9 @@ def test_rows_alone_of_many_videos_are_made_by_processes_that_share_the_gpu() ->
      (GPUS, "all", "cuda", r"'RX' \(GPU-c\) has no driver for the backend 'cuda'"),
      (GPUS, "x", "gl", "no GPU 'x'"), (GPUS, "0", "cl", "take --backend cuda or gl")],
 )  # fmt: skip
-def test_seats_that_there_are_not(found: list[fb.FoundGpu], gpus: str, backend: str, message: str) -> None:
+def test_slots_that_there_are_not(found: list[fb.FoundGpu], gpus: str, backend: str, message: str) -> None:
     with pytest.raises(fb.DeviceError, match=message):
-        seats_on(found, gpus, 1, backend)
+        slots_on(found, gpus, 1, backend)
 
 
 @pytest.fixture
@@ -112,36 +112,34 @@ def check_all_done_once(output: Path) -> None:
 
 @pytest.mark.parametrize("context", ["gl"], indirect=True)
 @pytest.mark.usefixtures("context")
-def test_the_units_of_a_killed_worker_are_done_by_another_one(
-    tmp_path: Path, model_path: Callable[[str], Path]
-) -> None:
-    """One process with two sessions, killed when both are in the middle. Its units come again, one after the other."""
-    units = [Unit(write_clip(tmp_path / f"{n}.mp4", size=(64, 48), frames=20), tmp_path / "out" / str(n)) for n in "ab"]
+def test_the_jobs_of_a_killed_worker_are_done_by_another_one(tmp_path: Path, model_path: Callable[[str], Path]) -> None:
+    """One process with two sessions, killed when both are in the middle. Its jobs come again, one after the other."""
+    jobs = [Job(write_clip(tmp_path / f"{n}.mp4", size=(64, 48), frames=20), tmp_path / "out" / str(n)) for n in "ab"]
     work = Work("detect", str(model_path("face_detection_front")), save=("jsonl",))
     finished: list[Finished] = []
-    lost: list[Unit] = []
-    began: set[Unit] = set()
+    lost: list[Job] = []
+    began: set[Job] = set()
 
     def report(event: Event) -> None:
         if isinstance(event, Progress) and not lost:
-            began.add(event.unit)
+            began.add(event.job)
             if len(began) == 2:
                 os.kill(wait_for_work(tmp_path / "out")[0], signal.SIGKILL)
-        lost.extend([event.unit] if isinstance(event, Lost) else [])
+        lost.extend([event.job] if isinstance(event, Lost) else [])
         finished.extend([event] if isinstance(event, Finished) else [])
 
-    run_pool(work, units, report, seats=[Seat(sessions=2)])
+    run_in_processes(work, jobs, report, slots=[Slot(sessions=2)])
     assert len(lost) == len(finished) == 2
-    assert {each.place for each in lost} == {each.unit.place for each in finished} == {each.place for each in units}
+    assert {each.place for each in lost} == {each.job.place for each in finished} == {each.place for each in jobs}
     assert [each.result["frames"] for each in finished] == [20, 20]
-    for unit in units:
-        assert len({row["frame"] for row in rows_of(unit.place.with_suffix(".jsonl"))}) == 20
+    for job in jobs:
+        assert len({row["frame"] for row in rows_of(job.place.with_suffix(".jsonl"))}) == 20
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["a.jsonl", "b.jsonl"]
 
 
-def test_a_unit_that_no_worker_survives_is_given_up(tmp_path: Path) -> None:
-    unit, reported = Unit(tmp_path / "a.mp4", tmp_path / "out" / "a"), list[Event]()
-    run_pool(cast(Any, Poison()), [unit], reported.append, seats=[Seat()])
+def test_a_job_that_no_worker_survives_is_given_up(tmp_path: Path) -> None:
+    job, reported = Job(tmp_path / "a.mp4", tmp_path / "out" / "a"), list[Event]()
+    run_in_processes(cast(Any, Poison()), [job], reported.append, slots=[Slot()])
     assert [type(event) for event in reported[:-1]] == [Lost] * (MAX_ATTEMPTS - 1)
     assert isinstance(reported[-1], Finished) and "its worker ended with status 7" in reported[-1].result["error"]
 
@@ -151,7 +149,7 @@ def test_workers_end_side_by_side(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     dismissed = threading.Barrier(2, timeout=5)
 
     class Fake:
-        """A process that is a thread. It finishes each unit at once, and ends when the other one is to end, too."""
+        """A process that is a thread. It finishes each job at once, and ends when the other one is to end, too."""
 
         exitcode, pid = 0, 0
 
@@ -161,14 +159,16 @@ def test_workers_end_side_by_side(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
         def _serve(self, handle: int) -> None:
             with Connection(handle) as connection:
-                for unit in iter(connection.recv, None):
-                    connection.send(Finished(unit, {}))
+                for job in iter(connection.recv, None):
+                    connection.send(Finished(job, {}))
                 with contextlib.suppress(threading.BrokenBarrierError):
                     dismissed.wait()
 
     monkeypatch.setattr(multiprocessing.context.SpawnContext, "Process", Fake)
     finished = list[Event]()
-    run_pool(Work("detect"), [Unit(tmp_path / n, tmp_path / n) for n in "abc"], finished.append, seats=[Seat()] * 2)
+    run_in_processes(
+        Work("detect"), [Job(tmp_path / n, tmp_path / n) for n in "abc"], finished.append, slots=[Slot()] * 2
+    )
     assert len(finished) == 3 and not dismissed.broken
 
 

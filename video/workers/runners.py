@@ -1,4 +1,4 @@
-"""The workers that a command line asks for: this process, processes of this machine, or one per GPU."""
+"""The choice of workers: this process, processes of this machine, a few for each GPU, or a Ray cluster."""
 
 from __future__ import annotations
 
@@ -10,55 +10,56 @@ import framebind as fb
 from ..apis import APIS, BY_NAME, GL
 from ..session.road import is_on_cuda
 from ..work import Work
-from .in_process import run_here
+from .jobs import Job, Report
 from .on_ray import run_on_ray
-from .pool import run_pool
-from .units import Report, Unit
-from .worker import SESSIONS_PER_GPU, Seat, shares_of
+from .processes import run_in_processes
+from .this_process import run_here
+from .worker import SESSIONS_PER_GPU, Slot, shares_of
 
-Runner = Callable[[Work, Sequence[Unit], Report], None]
-"""Processes units, and reports what happens to each."""
+Runner = Callable[[Work, Sequence[Job], Report], None]
+"""Processes jobs, and reports what happens to each."""
 
 
-def choose_runner(jobs: int | None, gpus: str, ray: str, backend: str) -> Runner:
+def choose_runner(at_once: int | None, gpus: str, ray: str, backend: str) -> Runner:
     """The workers for ``--jobs``, ``--gpus`` and ``--ray``. Raises DeviceError for what is not there.
 
-    Without GPUs each job is a process. With them ``jobs`` are the videos at once of each GPU, in a few processes.
+    Without GPUs ``at_once`` is the number of processes. With them it is that of the videos at once of each GPU, in a
+    few processes.
     Without any of these the work decides.
     """
     if ray:
-        return partial(run_on_ray, address=ray, sessions=jobs)
+        return partial(run_on_ray, address=ray, sessions=at_once)
     if gpus:
-        return partial(run_pool, seats=seats_on(fb.find_gpus(), gpus, jobs or SESSIONS_PER_GPU, backend))
-    if jobs is not None and jobs > 1:
-        return partial(run_pool, seats=[Seat()] * jobs)
-    return run_by_work if jobs is None else run_here
+        return partial(run_in_processes, slots=slots_on(fb.find_gpus(), gpus, at_once or SESSIONS_PER_GPU, backend))
+    if at_once is not None and at_once > 1:
+        return partial(run_in_processes, slots=[Slot()] * at_once)
+    return run_by_work if at_once is None else run_here
 
 
-def run_by_work(work: Work, units: Sequence[Unit], report: Report) -> None:
-    """Process units in this process, or in those that ``seats_by_work`` says."""
-    seats = seats_by_work(work, len(units))
-    if seats:
-        run_pool(work, units, report, seats=seats)
+def run_by_work(work: Work, jobs: Sequence[Job], report: Report) -> None:
+    """Process jobs in this process, or in those that ``slots_by_work`` says."""
+    slots = slots_by_work(work, len(jobs))
+    if slots:
+        run_in_processes(work, jobs, report, slots=slots)
     else:
-        run_here(work, units, report)
+        run_here(work, jobs, report)
 
 
-def seats_by_work(work: Work, videos: int) -> list[Seat]:
-    """Seats on CUDA's first GPU for so many videos; none if this process does the work, one video after the other.
+def slots_by_work(work: Work, videos: int) -> list[Slot]:
+    """Slots on CUDA's first GPU for so many videos; none if this process does the work, one video after the other.
 
     One video keeps one of a GPU's decoders busy, so that rows alone are made of several at once. Starting processes
     pays if each session gets a video.
     """
     if videos < SESSIONS_PER_GPU or not is_on_cuda(work):
         return []
-    return [Seat(sessions) for sessions in shares_of(SESSIONS_PER_GPU)]
+    return [Slot(sessions) for sessions in shares_of(SESSIONS_PER_GPU)]
 
 
-def seats_on(
+def slots_on(
     found: Sequence[fb.FoundGpu], gpus: str, sessions: int, backend: str, *, processes: int | None = None
-) -> list[Seat]:
-    """Seats on each GPU that ``gpus`` names: "all", or numbers ("0,2"). Raises DeviceError if one is missing.
+) -> list[Slot]:
+    """Slots on each GPU that ``gpus`` names: "all", or numbers ("0,2"). Raises DeviceError if one is missing.
 
     ``sessions`` are those of a GPU, which so many processes share.
     """
@@ -67,7 +68,7 @@ def seats_on(
     numbers = range(len(found)) if gpus == "all" else [_number(each, len(found)) for each in gpus.split(",")]
     # All GPUs get their first process before one gets its second: few videos are spread over all.
     return [
-        _seat(found[number], share, backend)
+        _slot(found[number], share, backend)
         for share in shares_of(sessions, processes)
         for number in dict.fromkeys(numbers)
     ]
@@ -79,8 +80,8 @@ def _number(text: str, count: int) -> int:
     return int(text)
 
 
-def _seat(gpu: fb.FoundGpu, sessions: int, backend: str) -> Seat:
-    """The seat on a GPU: CUDA shows it to this process alone, and OpenGL takes it by its number."""
+def _slot(gpu: fb.FoundGpu, sessions: int, backend: str) -> Slot:
+    """The slot on a GPU: CUDA shows it to this process alone, and OpenGL takes it by its number."""
     api = BY_NAME.get(backend)
     if api is not None and api.find_gpus is None:
         finding = [each for each in reversed(APIS) if each.find_gpus is not None]
@@ -91,4 +92,4 @@ def _seat(gpu: fb.FoundGpu, sessions: int, backend: str) -> Seat:
     environment = tuple(
         variable for each in APIS if each.name in gpu.numbers for variable in each.gpu_environment(gpu.uuid).items()
     )
-    return Seat(sessions, gpu.numbers.get(GL.name), environment)
+    return Slot(sessions, gpu.numbers.get(GL.name), environment)

@@ -1,4 +1,4 @@
-"""Workers of this machine: processes that are fed with units, replaced when they die, and ended together."""
+"""Workers of this machine: processes that are fed with jobs, replaced when they die, and ended together."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ from ..results.outputs import UNFINISHED
 from ..work import Work
 from .division import PART_SECONDS
 from .executor import run
-from .units import Divided, Event, Finished, Report, Unit
-from .worker import Seat, serve
+from .jobs import Divided, Event, Finished, Job, Report
+from .worker import Slot, serve
 
 _SECONDS_TO_END = 10.0
 
 
 class _Worker:
-    """A process, our end of its connection, and the units that it has."""
+    """A process, our end of its connection, and the jobs that it has."""
 
-    def __init__(self, work: Work, seat: Seat, report: Report) -> None:
+    def __init__(self, work: Work, slot: Slot, report: Report) -> None:
         # Never forked: GPU drivers do not survive that.
         context = multiprocessing.get_context("spawn")
-        self.seat, self.units, self._report = seat, list[Unit](), report
+        self.slot, self.jobs, self._report = slot, list[Job](), report
         self.connection, theirs = context.Pipe()
-        self._process = context.Process(target=serve, args=(theirs, work, seat), daemon=True)
+        self._process = context.Process(target=serve, args=(theirs, work, slot), daemon=True)
         self._process.start()
         theirs.close()  # so that the end of the process is the end of the connection
 
-    def give(self, unit: Unit) -> None:
-        self.units.append(unit)
+    def give(self, job: Job) -> None:
+        self.jobs.append(job)
         with contextlib.suppress(OSError):  # a worker that has died: its connection says so next
-            self.connection.send(unit)
+            self.connection.send(job)
 
     def receive(self) -> bool:
         """Report the next event. Returns False if the process has died."""
@@ -45,7 +45,7 @@ class _Worker:
         except (EOFError, OSError):
             return False
         if isinstance(event, Finished | Divided):
-            self.units.remove(event.unit)
+            self.jobs.remove(event.job)
         self._report(event)
         return True
 
@@ -62,7 +62,7 @@ class _Worker:
             self._process.kill()
             self._process.join()
         self.connection.close()
-        for folder in {Path(tempfile.gettempdir()), *(unit.place.parent for unit in self.units)}:
+        for folder in {Path(tempfile.gettempdir()), *(job.place.parent for job in self.jobs)}:
             for unfinished in folder.glob(f"{UNFINISHED}{self._process.pid}-*"):
                 shutil.rmtree(unfinished, ignore_errors=True)
         code = self._process.exitcode or 0
@@ -72,17 +72,17 @@ class _Worker:
 class _Processes:
     """Processes of this machine. Implements Executor."""
 
-    def __init__(self, work: Work, seats: Sequence[Seat]) -> None:
-        self._work, self.seats = work, seats
+    def __init__(self, work: Work, slots: Sequence[Slot]) -> None:
+        self._work, self.slots = work, slots
 
-    def start(self, seat: Seat, report: Report) -> _Worker:
-        return _Worker(self._work, seat, report)
+    def start(self, slot: Slot, report: Report) -> _Worker:
+        return _Worker(self._work, slot, report)
 
     def wait(self, workers: Sequence[_Worker]) -> Sequence[_Worker]:
         ready = wait([worker.connection for worker in workers])
         return [worker for worker in workers if worker.connection in ready and not worker.receive()]
 
 
-def run_pool(work: Work, units: Sequence[Unit], report: Report, *, seats: Sequence[Seat]) -> None:
-    """Process units in one process per seat, as ``run`` says. Long videos are divided."""
-    run(_Processes(work, seats), [replace(unit, part_seconds=PART_SECONDS) for unit in units], report)
+def run_in_processes(work: Work, jobs: Sequence[Job], report: Report, *, slots: Sequence[Slot]) -> None:
+    """Process jobs in one process per slot, as ``run`` says. Long videos are divided."""
+    run(_Processes(work, slots), [replace(job, part_seconds=PART_SECONDS) for job in jobs], report)

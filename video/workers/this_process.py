@@ -9,24 +9,24 @@ from collections.abc import Sequence
 from ..session.session import Session
 from ..work import Work
 from .executor import run
-from .units import Divided, Event, Finished, Report, Unit
-from .worker import Overlap, Seat
+from .jobs import Divided, Event, Finished, Job, Report
+from .worker import Overlap, Slot
 
-_SEAT = Seat(sessions=2)
+_SLOT = Slot(sessions=2)
 """One video is drawn while the files of another one are completed."""
 
 
-def run_here(work: Work, units: Sequence[Unit], report: Report) -> None:
-    """Process units in this process, one after the other."""
-    run(_Here(work), units, report)
+def run_here(work: Work, jobs: Sequence[Job], report: Report) -> None:
+    """Process jobs in this process, one after the other."""
+    run(_Here(work), jobs, report)
 
 
 class _Worker:
-    """The session and the units that wait for it. ``proceed`` takes the next one."""
+    """The session and the jobs that wait for it. ``proceed`` takes the next one."""
 
     def __init__(self, work: Work, report: Report) -> None:
-        self.seat, self.units = _SEAT, list[Unit]()
-        self._waiting, self._report = deque[Unit](), report
+        self.slot, self.jobs = _SLOT, list[Job]()
+        self._waiting, self._report = deque[Job](), report
         with contextlib.ExitStack() as stack:
             session = stack.enter_context(Session(work))
             self._overlap = stack.enter_context(Overlap(session, self._happened))
@@ -34,15 +34,15 @@ class _Worker:
 
     def _happened(self, event: Event) -> None:
         if isinstance(event, Finished | Divided):
-            self.units.remove(event.unit)
+            self.jobs.remove(event.job)
         self._report(event)
 
-    def give(self, unit: Unit) -> None:
-        self.units.append(unit)
-        self._waiting.append(unit)
+    def give(self, job: Job) -> None:
+        self.jobs.append(job)
+        self._waiting.append(job)
 
     def proceed(self) -> None:
-        """Draw the next unit, or wait for the files of the last one."""
+        """Draw the next job, or wait for the files of the last one."""
         if self._waiting:
             self._overlap.process(self._waiting.popleft())
         else:
@@ -59,12 +59,12 @@ class _Worker:
 class _Here:
     """This process with one session. Implements Executor."""
 
-    seats = (_SEAT,)
+    slots = (_SLOT,)
 
     def __init__(self, work: Work) -> None:
         self._work = work
 
-    def start(self, seat: Seat, report: Report) -> _Worker:
+    def start(self, slot: Slot, report: Report) -> _Worker:
         return _Worker(self._work, report)
 
     def wait(self, workers: Sequence[_Worker]) -> Sequence[_Worker]:
