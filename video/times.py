@@ -16,7 +16,7 @@ ORDER = (WAIT, "decode", "upload", "model", "draw", "read back")
 
 
 class Times:
-    """Seconds of one video, by lane: the thread that decodes, the thread with the context, the GPU, and the encoder's
+    """Seconds of one video, by track: the thread that decodes, the thread with the context, the GPU, and the encoder's
     thread.
 
     The stages of the GPU, and of its thread, come from a ``fb.GlTimer``, some frames late, or from ``stage``.
@@ -69,15 +69,15 @@ class Times:
         """Add a video with a thread that paints, which is closed."""
         self._encoder, self._for_encoder, self._painter = video.encoding, video.waited, video.painting
 
-    def lanes(self) -> dict[str, dict[str, Any]]:
-        """Seconds by lane, as values for JSON; "cpu" is the CPU time of the lane's own thread.
+    def tracks(self) -> dict[str, dict[str, Any]]:
+        """Seconds by track, as values for JSON; "cpu" is the CPU time of the track's own thread.
 
-        All lanes have the seconds of the thread with the context, until it ended: the encoder may go on after it.
+        All tracks have the seconds of the thread with the context, until it ended: the encoder may go on after it.
         """
-        seconds, lanes = self._seconds, dict[str, dict[str, float]]()
+        seconds, tracks = self._seconds, dict[str, dict[str, float]]()
         if self._decoder is not None:
-            lanes["decoder"] = _worker("decode", self._decoder, seconds)
-        thread = lanes["thread"] = {name: self._thread[name] for name in ORDER if name in self._thread}
+            tracks["decoder"] = _worker("decode", self._decoder, seconds)
+        thread = tracks["thread"] = {name: self._thread[name] for name in ORDER if name in self._thread}
         if self._for_encoder:
             if "read back" in thread:
                 thread["read back"] -= self._for_encoder
@@ -85,13 +85,15 @@ class Times:
         thread["other"] = seconds - sum(thread.values())
         thread["cpu"] = self._cpu
         if self._gpu:
-            lanes["GPU"] = {name: self._gpu[name] for name in ORDER if name in self._gpu}
-            lanes["GPU"]["idle"] = seconds - sum(lanes["GPU"].values())
+            tracks["GPU"] = {name: self._gpu[name] for name in ORDER if name in self._gpu}
+            tracks["GPU"]["idle"] = seconds - sum(tracks["GPU"].values())
         if self._painter is not None:
-            lanes["painter"] = _worker("draw", self._painter, seconds)
+            tracks["painter"] = _worker("draw", self._painter, seconds)
         if self._encoder is not None:
-            lanes["encoder"] = _worker("encode", self._encoder, seconds)
-        return {lane: {name: round(max(each, 0.0), 4) for name, each in parts.items()} for lane, parts in lanes.items()}
+            tracks["encoder"] = _worker("encode", self._encoder, seconds)
+        return {
+            track: {name: round(max(each, 0.0), 4) for name, each in parts.items()} for track, parts in tracks.items()
+        }
 
 
 def _worker(name: str, work: fb.video.WorkTime, seconds: float) -> dict[str, float]:

@@ -243,6 +243,8 @@ def _names(sources: list[Path | str]) -> str:
 
 def _decoding(results: list[dict[str, Any]]) -> float | None:
     """The share of the time in which decoders worked; None if it is not known."""
-    lanes = add_times(result.get("times", {}) for result in results)
-    lane = next((lane for lane in (lanes.get("decoder"), lanes.get("thread")) if lane and lane.get("decode")), None)
-    return lane["decode"] / sum(seconds for name, seconds in lane.items() if name != "cpu") if lane else None
+    tracks = add_times(result.get("times", {}) for result in results)
+    track = next(
+        (track for track in (tracks.get("decoder"), tracks.get("thread")) if track and track.get("decode")), None
+    )
+    return track["decode"] / sum(seconds for name, seconds in track.items() if name != "cpu") if track else None

@@ -10,14 +10,14 @@ import altair as alt
 from ..common.console import counted
 from .style import FAINT, INK, WIDTH, Chart, Part, caption, styled
 
-LANES = {
+TRACKS = {
     "decoder": "decoder's thread",
     "thread": "thread with the GPU's context",
     "GPU": "GPU",
     "painter": "painter's thread",
     "encoder": "encoder's thread",
 }
-"""Lanes in the order of a frame's way."""
+"""Tracks in the order of a frame's way."""
 COLORS = {
     "decode": "#e08a3c", "upload": "#3f9a8a", "model": "#3b6fb6", "draw": "#8a63b8", "read back": "#d1495b",
     "encode": "#b58900", "other": "#9aa5b1",
@@ -34,10 +34,10 @@ NAMED = 0.06
 
 
 def pipeline_chart(task: str, done: Sequence[dict[str, Any]], times: Mapping[str, dict[str, float]]) -> Chart:
-    """The chart of the results of videos that have frames, and of the sums of their ``times``, by lane and stage."""
+    """The chart of the results of videos that have frames, and of the sums of their ``times``, by track and stage."""
     frames = sum(result["frames"] for result in done)
-    lanes = {lane: times[lane] for lane in LANES if lane in times}
-    seconds = max(sum(each for name, each in parts.items() if name != CPU) for parts in lanes.values())
+    tracks = {track: times[track] for track in TRACKS if track in times}
+    seconds = max(sum(each for name, each in parts.items() if name != CPU) for parts in tracks.values())
     cpu = sum(result["cpu_seconds"] for result in done)
     title = caption(
         f"{task}: {counted(frames, 'frame')} of {counted(len(done), 'video')}",
@@ -45,12 +45,12 @@ def pipeline_chart(task: str, done: Sequence[dict[str, Any]], times: Mapping[str
         f"{1e3 * cpu / frames:,.2f} CPU seconds per 1,000 frames",
         size=22, offset=28,
     )  # fmt: skip
-    return styled(_rows(lanes, frames, seconds), _cpu(lanes, frames, cpu), title=title)
+    return styled(_rows(tracks, frames, seconds), _cpu(tracks, frames, cpu), title=title)
 
 
-def _parts(lanes: dict[str, dict[str, float]], frames: int, seconds: float) -> Iterator[dict[str, Any]]:
-    """A row of data per stage of a lane: where it begins and ends, in ms per frame."""
-    for lane, parts in lanes.items():
+def _parts(tracks: dict[str, dict[str, float]], frames: int, seconds: float) -> Iterator[dict[str, Any]]:
+    """A row of data per stage of a track: where it begins and ends, in ms per frame."""
+    for track, parts in tracks.items():
         at = 0.0
         for name, each in parts.items():
             if name == CPU or each < NOT_SHOWN * seconds:
@@ -59,18 +59,18 @@ def _parts(lanes: dict[str, dict[str, float]], frames: int, seconds: float) -> I
             kind = name if name in COLORS else WAITING
             named = each > NAMED * seconds
             yield {
-                "lane": LANES[lane], "stage": name, "begin": at, "end": at + length, "middle": at + length / 2,
+                "track": TRACKS[track], "stage": name, "begin": at, "end": at + length, "middle": at + length / 2,
                 "ms": length, "kind": kind, "ink": FAINT if kind == WAITING else "white",
                 "name": name if named else "", "figure": f"{length:,.2f} ms" if named else "",
             }  # fmt: skip
             at += length
 
 
-def _rows(lanes: dict[str, dict[str, float]], frames: int, seconds: float) -> Part:
-    """A bar for each lane, divided into stages and waits."""
-    base = alt.Chart(alt.Data(values=list(_parts(lanes, frames, seconds)))).encode(
-        y=alt.Y("lane:N", sort=list(LANES.values()), title=None, axis=NAMES),
-        tooltip=["lane:N", "stage:N", alt.Tooltip("ms:Q", format=",.3f")],
+def _rows(tracks: dict[str, dict[str, float]], frames: int, seconds: float) -> Part:
+    """A bar for each track, divided into stages and waits."""
+    base = alt.Chart(alt.Data(values=list(_parts(tracks, frames, seconds)))).encode(
+        y=alt.Y("track:N", sort=list(TRACKS.values()), title=None, axis=NAMES),
+        tooltip=["track:N", "stage:N", alt.Tooltip("ms:Q", format=",.3f")],
     )
     bars = base.mark_bar(height=44, stroke="white", strokeWidth=1.5).encode(
         x=alt.X("begin:Q", title="milliseconds per frame", axis=alt.Axis(tickCount=8)), x2="end:Q",
@@ -90,9 +90,9 @@ def _rows(lanes: dict[str, dict[str, float]], frames: int, seconds: float) -> Pa
     return chart.properties(width=WIDTH, height=alt.Step(58), title=title)
 
 
-def _cpu(lanes: dict[str, dict[str, float]], frames: int, cpu: float) -> Part:
+def _cpu(tracks: dict[str, dict[str, float]], frames: int, cpu: float) -> Part:
     """A bar for the CPU time of each thread."""
-    own = {LANES[lane]: parts[CPU] for lane, parts in lanes.items() if CPU in parts}
+    own = {TRACKS[track]: parts[CPU] for track, parts in tracks.items() if CPU in parts}
     own["the codecs' and drivers' own threads, and the start"] = max(cpu - sum(own.values()), 0.0)
     rows = [
         {"thread": name, "seconds": 1e3 * each / frames, "text": f"{1e3 * each / frames:,.2f}"}

@@ -19,7 +19,7 @@ Shapes = tuple[tuple[int, tuple[int, ...]], ...]
 
 
 class Networks:
-    """The networks of a context. ``lane`` gives a stream its own use of one."""
+    """The networks of a context. ``for_stream`` gives a stream its own use of one."""
 
     def __init__(self, options: ModelOptions, timer: fb.GlTimer) -> None:
         self._options, self._timer = options, timer
@@ -31,23 +31,23 @@ class Networks:
         """The number of networks: each is compiled once."""
         return len(self._networks)
 
-    def lane(self, name: str) -> Lane:
+    def for_stream(self, name: str) -> StreamNetwork:
         """A stream's use of the network of a known model or a file. Raises ModelError."""
         path = find_model(name)
         known = [shared for (other, _), shared in self._networks.items() if other == path]
-        return Lane(self, path, known[0] if known else self._make(path, ()))
+        return StreamNetwork(self, path, known[0] if known else self._make(path, ()))
 
-    def resized(self, lane: Lane, tensor: int, shape: tuple[int, ...]) -> SharedNetwork:
-        """The network of a lane's model whose input has that shape: one that is there, or a new one."""
-        shared = lane.shared
+    def resized(self, use: StreamNetwork, tensor: int, shape: tuple[int, ...]) -> SharedNetwork:
+        """The network of a stream's model whose input has that shape: one that is there, or a new one."""
+        shared = use.shared
         if shared.network.inputs[tensor] == shape:
             return shared
-        key = (lane.path, ((tensor, shape),))
+        key = (use.path, ((tensor, shape),))
         if key not in self._networks:
-            if shared.lane is None:  # nobody has run it: it takes the shape itself
+            if shared.user is None:  # nobody has run it: it takes the shape itself
                 self._networks = {k: other for k, other in self._networks.items() if other is not shared}
             else:
-                shared = self._make(lane.path, key[1])
+                shared = self._make(use.path, key[1])
             self._networks[key] = shared
             shared.network.resize(tensor, shape)
         return self._networks[key]
@@ -60,14 +60,14 @@ class Networks:
 
 
 class SharedNetwork:
-    """A network, and the lane whose objects are bound to it."""
+    """A network, and the stream whose objects are bound to it."""
 
     def __init__(self, network: Network) -> None:
         self.network = network
-        self.lane: Lane | None = None
+        self.user: StreamNetwork | None = None
 
 
-class Lane(Network):
+class StreamNetwork(Network):
     """A stream's use of a network that others use too: before it runs, its own objects are bound again."""
 
     def __init__(self, networks: Networks, path: Path, shared: SharedNetwork) -> None:
@@ -102,7 +102,7 @@ class Lane(Network):
     def bind_sampled(self, tensor: int, obj: Any, sampling: Sampling) -> None:
         """Bind an object for this stream's runs."""
         self._bound[tensor] = obj, sampling
-        if self.shared.lane is self:
+        if self.shared.user is self:
             self.shared.network.bind_sampled(tensor, obj, sampling)
 
     def computed_on_cpu(self) -> frozenset[int]:
@@ -112,7 +112,7 @@ class Lane(Network):
         return self.shared.network.output(tensor)
 
     def run(self) -> None:
-        if self.shared.lane is not self:
-            self.shared.lane = self
+        if self.shared.user is not self:
+            self.shared.user = self
             self.shared.network.rebind(self)
         self.shared.network.run()

@@ -18,13 +18,13 @@ from ..copies import WATCHED_COPIES
 from ..session.road import is_on_cuda
 from ..signals import raise_if_signalled
 from ..work import Work
-from .bound import open_bound
-from .drawn import open_drawing
 from .figures import Snapshot
 from .pictures import Pictures
+from .planes import open_planes_viewer
 from .recording import SPACE, Recorder
 from .result import WatchResult
 from .stream import Stream, names_of
+from .textures import open_textures_viewer
 from .views import View, Viewer
 
 _IDLE = 0.25
@@ -33,7 +33,7 @@ _IDLE = 0.25
 
 def open_viewer(work: Work) -> contextlib.AbstractContextManager[Viewer]:
     """The viewer of a work: on CUDA if that is meant, or the best here, and the task needs no picture; else OpenGL."""
-    return open_bound(work) if is_on_cuda(work) else open_drawing(work)
+    return open_planes_viewer(work) if is_on_cuda(work) else open_textures_viewer(work)
 
 
 class Watcher:

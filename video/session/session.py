@@ -138,7 +138,7 @@ class Session:
 
         Outputs take their places together when all are complete; after an error there is none. Returns frames, seconds,
         CPU seconds since the last video, bytes between host and GPU after the first frame, which compiles and loads
-        weights, packets that were damaged, and "times": where the time went (``Times.lanes``).
+        weights, packets that were damaged, and "times": where the time went (``Times.tracks``).
         """
         return self.begin(source, place, advance, work)()
 
@@ -165,7 +165,7 @@ class Session:
             cpu, self._cpu = time.process_time() - self._cpu, time.process_time()
             return {
                 "frames": frames, "seconds": round(time.perf_counter() - began, 3), "cpu_seconds": round(cpu, 3),
-                "bytes": copied, "damaged": damaged, "times": times.lanes(),
+                "bytes": copied, "damaged": damaged, "times": times.tracks(),
                 "outputs": [str(path) for path in work.outputs(place)],
             }  # fmt: skip
 
@@ -173,8 +173,8 @@ class Session:
 
     @property
     def times(self) -> dict[str, dict[str, float]]:
-        """The seconds of each stage of the last video, by lane."""
-        return self._times.lanes()
+        """The seconds of each stage of the last video, by track."""
+        return self._times.tracks()
 
     def frames(self, work: Work, source: str, place: Path | None) -> Iterator[list[Row]]:
         """Process one video, and give the rows of each frame, one at least.

@@ -194,8 +194,8 @@ class VideoStage:
         Returns
         -------
         dict
-            By lane: "decoder", "thread" (that of the GPU's context), "GPU" and "encoder", each with what it did, its
-            waits, and "cpu", the CPU time of its thread. They work side by side, so each lane has all seconds of the
+            By track: "decoder", "thread" (that of the GPU's context), "GPU" and "encoder", each with what it did, its
+            waits, and "cpu", the CPU time of its thread. They work side by side, so each track has all seconds of the
             video. ``process --profile`` draws the same.
         """
         sessions = _kept(self.work)

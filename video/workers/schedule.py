@@ -133,13 +133,13 @@ def by_turns(workers: Sequence[Worker], *, most: int) -> Iterator[Worker]:
     return itertools.chain.from_iterable(itertools.repeat(workers, most))
 
 
-def add_times(lanes: Iterable[dict[str, dict[str, float]]]) -> dict[str, dict[str, float]]:
-    """The sums of seconds by lane and stage, as ``Times.lanes`` gives them."""
+def add_times(tracks: Iterable[dict[str, dict[str, float]]]) -> dict[str, dict[str, float]]:
+    """The sums of seconds by track and stage, as ``Times.tracks`` gives them."""
     sums: dict[str, dict[str, float]] = {}
-    for each in lanes:
-        for lane, parts in each.items():
+    for each in tracks:
+        for track, parts in each.items():
             for name, seconds in parts.items():
-                sums.setdefault(lane, {})[name] = sums.get(lane, {}).get(name, 0.0) + seconds
+                sums.setdefault(track, {})[name] = sums.get(track, {}).get(name, 0.0) + seconds
     return sums
 
 

@@ -206,7 +206,7 @@ def test_the_time_of_videos_is_drawn_per_frame() -> None:
     }
     result = {"frames": 100, "seconds": 8.0, "cpu_seconds": 9.0, "times": times}
     chart = pipeline_chart("style", [result, result], add_times([times, times]))
-    parts = {(row["lane"], row["stage"]): row for row in rows_with(chart, "begin")}
+    parts = {(row["track"], row["stage"]): row for row in rows_with(chart, "begin")}
     assert ("encoder's thread", "wait") not in parts, "too short to be seen"
     assert parts["encoder's thread", "encode"]["ms"] == pytest.approx(80.0)
     waiting = parts["thread with the GPU's context", "wait for the encoder"]

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import framebind as fb
-from framebind.video.live.drawn import DrawingViewer
+from framebind.video.live.textures import TexturesViewer
 from framebind.video.live.watcher import Watcher
 from framebind.video.model_options import ModelOptions
 from framebind.video.work import Work
@@ -41,7 +41,7 @@ def watch(context: fb.GlContext, server: RtspServer, tmp_path: Path) -> Callable
         work = Work("classify", str(path), save=(), options=ModelOptions())
         options = fb.video.StreamOptions(stall=0.4, seconds=20)
         addresses = [server.address(number) for number in range(len(PATTERNS))]
-        watcher, left = Watcher(DrawingViewer(context, work), addresses, options), list(steps)
+        watcher, left = Watcher(TexturesViewer(context, work), addresses, options), list(steps)
         end = time.monotonic() + 60
 
         def look() -> None:

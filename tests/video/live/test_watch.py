@@ -26,11 +26,11 @@ from framebind.interop.frames.read.worker import Waits
 from framebind.tools.common.console import make_console
 from framebind.tools.displays.streams import as_display, as_line
 from framebind.video.apis import GL
-from framebind.video.live.bound import BindingViewer, BoundView, tint
-from framebind.video.live.drawn import DrawingViewer
 from framebind.video.live.figures import Latencies
 from framebind.video.live.pictures import WEB_PICTURE, WIDEST
+from framebind.video.live.planes import PlanesView, PlanesViewer, tint
 from framebind.video.live.stream import name_of, names_of
+from framebind.video.live.textures import TexturesViewer
 from framebind.video.live.watcher import Watcher
 from framebind.video.model_options import ModelOptions
 from framebind.video.vision.palette import palette
@@ -66,7 +66,7 @@ def pictures(folder: Path, colour: str, count: int = 3, size: tuple[int, int] = 
 
 def watcher_of(context: fb.GlContext, model: str, *addresses: str) -> Watcher:
     work = Work("classify", model, save=(), options=ModelOptions())
-    return Watcher(DrawingViewer(context, work), addresses, fb.video.StreamOptions(seconds=0.0, stall=0.3))
+    return Watcher(TexturesViewer(context, work), addresses, fb.video.StreamOptions(seconds=0.0, stall=0.3))
 
 
 def rows_of(path: Path) -> list[dict[str, Any]]:
@@ -90,7 +90,7 @@ def test_streams_share_a_network_and_keep_their_results_apart(
     ]  # fmt: skip
     assert all(row["latency"] > 0 and row["at"].endswith("+00:00") for row in rows)
     viewer = watcher.viewer
-    assert isinstance(viewer, DrawingViewer) and len(viewer.networks) == 1
+    assert isinstance(viewer, TexturesViewer) and len(viewer.networks) == 1
     assert [stream.state for stream in watcher.streams] == ["ended"] * 3
     assert ("download", WEB_PICTURE) not in fb.transfers.by_reason, "nobody looked"
 
@@ -101,7 +101,7 @@ def test_streams_whose_frames_are_bound_share_a_model(context: fb.GlContext, tmp
     clip = write_clip(tmp_path / "clip.mp4", frames=2)
     turn_track(clip, 90)
     addresses = [pictures(tmp_path, "red"), pictures(tmp_path, "blue", size=(20, 10)), str(clip)]
-    viewer = BindingViewer(context, Work("classify", model, save=(), options=ModelOptions()), api=GL)
+    viewer = PlanesViewer(context, Work("classify", model, save=(), options=ModelOptions()), api=GL)
     watcher, file = Watcher(viewer, addresses, fb.video.StreamOptions()), tmp_path / "found.jsonl"
     fb.transfers.reset()
     with contextlib.closing(viewer.model), watcher.pictures[2].looking():
@@ -118,7 +118,7 @@ def test_streams_whose_frames_are_bound_share_a_model(context: fb.GlContext, tmp
     with av.open(str(clip)) as container:
         *_, last = container.decode(video=0)
     view = watcher.streams[2].view
-    assert isinstance(view, BoundView)
+    assert isinstance(view, PlanesView)
     changed = (view.pixels() != read_rgba(fb.YuvPicture.from_frame(last), 270)).any(-1)
     assert changed[5:40, 6:40].mean() > 0.9 and not changed[56:].any(), "the ground of the classes and their shares"
 
@@ -166,7 +166,7 @@ def test_a_mask_is_made_at_the_size_of_the_page_s_picture(context: fb.GlContext,
     half = np.zeros((108, 2 * WIDEST, 3), np.uint8)
     half[:, WIDEST:] = 255
     cv2.imwrite(str(tmp_path / "half.png"), half)
-    viewer = BindingViewer(context, Work("segment", str(model), save=(), options=ModelOptions()), api=GL)
+    viewer = PlanesViewer(context, Work("segment", str(model), save=(), options=ModelOptions()), api=GL)
     with contextlib.closing(viewer.model), viewer.open(str(tmp_path / "half.png"), fb.video.StreamOptions()) as source:
         view = viewer.view(source, "half")
         frame = next(frame for frame in viewer.frames(source) if frame is not None)
@@ -188,13 +188,13 @@ def test_networks_of_any_size_are_shared_by_size(context: fb.GlContext, tmp_path
     sizes = {"red": (8, 6), "green": (8, 6), "blue": (6, 8)}
     addresses = [pictures(tmp_path, colour, size=size) for colour, size in sizes.items()]
     work = Work("style", save=(), options=ModelOptions())
-    viewer = DrawingViewer(context, work)
+    viewer = TexturesViewer(context, work)
     watcher = Watcher(viewer, addresses, fb.video.StreamOptions())
     watcher.run(None, lambda: None)
     assert [stream.state for stream in watcher.streams] == ["ended"] * 3
     assert len(viewer.networks) == 2, "one for wide pictures, one for high ones"
-    lane = viewer.networks.lane(work.model_name)
-    assert list(lane.inputs.values()) == [(1, 384, 384, 3)], "the file's, whatever other streams made of it"
+    network = viewer.networks.for_stream(work.model_name)
+    assert list(network.inputs.values()) == [(1, 384, 384, 3)], "the file's, whatever other streams made of it"
 
 
 @pytest.mark.parametrize("context", ["gl"], indirect=True)
@@ -247,7 +247,7 @@ def test_who_looks_when_a_stream_is_over_sees_its_last_picture(
 def test_a_camera_that_was_given_up_is_opened_again(context: fb.GlContext, model: str, webcam: Webcam) -> None:
     webcam.delay = 0.01
     work = Work("classify", model, save=(), options=ModelOptions())
-    watcher = Watcher(DrawingViewer(context, work), ["0"], fb.video.StreamOptions(seconds=None))
+    watcher = Watcher(TexturesViewer(context, work), ["0"], fb.video.StreamOptions(seconds=None))
     (stream,) = watcher.streams
     counts = list[int]()
 

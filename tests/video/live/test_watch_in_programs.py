@@ -15,7 +15,7 @@ import pytest
 
 import framebind as fb
 from framebind.video.assets import PHOTOGRAPH
-from framebind.video.live.drawn import DrawingViewer
+from framebind.video.live.textures import TexturesViewer
 from framebind.video.live.watcher import Watcher
 from framebind.video.model_options import ModelOptions
 from framebind.video.work import Work
@@ -70,7 +70,7 @@ def test_frames_have_rows_if_something_is_there(
 ) -> None:
     work = Work("detect", str(model_path("face_detection_front")), save=(), options=ModelOptions())
     file = tmp_path / "found.jsonl"
-    watcher = Watcher(DrawingViewer(context, work), [str(faces)], fb.video.StreamOptions())
+    watcher = Watcher(TexturesViewer(context, work), [str(faces)], fb.video.StreamOptions())
     watcher.run(file, lambda: None, all_frames=all_frames)
     rows = [json.loads(line) for line in file.read_text().splitlines()]
     assert [row["frame"] for row in rows] == (list(range(10)) if all_frames else [3, 4])

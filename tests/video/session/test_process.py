@@ -72,15 +72,15 @@ def folder(tmp_path: Path) -> Path:
     return inputs
 
 
-def assert_every_second_is_in_each_lane(times: dict[str, dict[str, float]], seconds: float) -> None:
+def assert_every_second_is_in_each_track(times: dict[str, dict[str, float]], seconds: float) -> None:
     """Stages and waits of each thread are the whole time: nothing is counted twice, nothing is missing."""
     assert list(times) == ["thread", "painter", "encoder"], "nothing is drawn or uploaded apart"
-    wholes = {lane: sum(each for name, each in parts.items() if name != "cpu") for lane, parts in times.items()}
+    wholes = {track: sum(each for name, each in parts.items() if name != "cpu") for track, parts in times.items()}
     assert wholes["thread"] <= seconds + 0.01 and times["thread"]["cpu"] > 0
-    for lane, whole in wholes.items():
+    for track, whole in wholes.items():
         # The encoder may go on while the next video is drawn.
-        assert whole >= wholes["thread"] - 0.01, lane
-        assert lane in ("painter", "encoder") or whole == pytest.approx(wholes["thread"], rel=0.02, abs=0.02), lane
+        assert whole >= wholes["thread"] - 0.01, track
+        assert track in ("painter", "encoder") or whole == pytest.approx(wholes["thread"], rel=0.02, abs=0.02), track
     assert {"decode", "model"} <= {name for name, each in times["thread"].items() if each}
     assert times["painter"]["draw"] > 0 and times["encoder"]["encode"] > 0
 
@@ -103,7 +103,7 @@ def test_a_folder_with_a_broken_video_and_a_second_run(
     } <= drawn
     for row in rows_of(output / NAME):
         if "error" not in row and "begun" not in row:
-            assert_every_second_is_in_each_lane(row["times"], row["seconds"])
+            assert_every_second_is_in_each_track(row["times"], row["seconds"])
     assert "broken.mp4: SourceError" in result.output and "2 videos, 9 frames" in result.output
     made = sorted(str(path.relative_to(output)) for path in output.rglob("*") if path.is_file())
     assert made == ["a.jsonl", "a.mp4", "deeper/a-mkv.jsonl", "deeper/a-mkv.mp4", NAME]

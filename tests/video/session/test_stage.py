@@ -53,7 +53,7 @@ def test_two_videos_at_once_and_a_batch_of_columns(tmp_path: Path, model: str) -
     with fb.video.VideoStage("detect", model) as stage:
         assert stage.times() == {}
         pairs = list(zip(stage(source), stage(source), strict=True))
-        assert {"decode", "model", "cpu"} <= {name for lane in stage.times().values() for name in lane}
+        assert {"decode", "model", "cpu"} <= {name for track in stage.times().values() for name in track}
         assert [(one["frame"], two["frame"]) for one, two in pairs] == [(0, 0), (1, 1), (2, 2)]
         (broken := tmp_path / "broken.mp4").write_bytes(b"no video")
         batch: dict[str, Any] = {"path": np.array([source, str(broken)]), "end": np.array([0.08, np.nan])}

@@ -14,16 +14,16 @@ from support.video.clips import write_clip
 
 
 @pytest.mark.parametrize("context", ["gl"], indirect=True)
-def test_every_second_of_a_drawn_video_is_in_each_lane(context: fb.GlContext, tmp_path: Path) -> None:
+def test_every_second_of_a_drawn_video_is_in_each_track(context: fb.GlContext, tmp_path: Path) -> None:
     context.check()
     (model := tmp_path / "model.tflite").write_bytes(color_classifier())
     with Session(Work("classify", str(model)), road="textures") as session:
         result = session.process(write_clip(tmp_path / "a.mp4", frames=6), tmp_path / "out")
     times = result["times"]
     assert list(times) == ["decoder", "thread", "GPU", "encoder"]
-    wholes = {lane: sum(each for name, each in parts.items() if name != "cpu") for lane, parts in times.items()}
+    wholes = {track: sum(each for name, each in parts.items() if name != "cpu") for track, parts in times.items()}
     assert wholes["thread"] <= result["seconds"] + 0.01 and times["thread"]["cpu"] > 0
-    for lane, whole in wholes.items():
-        assert lane == "encoder" or whole == pytest.approx(wholes["thread"], rel=0.02, abs=0.02), lane
+    for track, whole in wholes.items():
+        assert track == "encoder" or whole == pytest.approx(wholes["thread"], rel=0.02, abs=0.02), track
     assert {"upload", "model", "draw", "read back"} <= {name for name, each in times["thread"].items() if each}
     assert times["encoder"]["encode"] > 0 and times["decoder"]["decode"] > 0

@@ -18,17 +18,17 @@ from .pictures import Shrinker
 
 
 @contextlib.contextmanager
-def open_drawing(work: Work) -> Iterator[DrawingViewer]:
+def open_textures_viewer(work: Work) -> Iterator[TexturesViewer]:
     """A viewer with contexts of its own."""
     options = work.options
     with contextlib.ExitStack() as stack:
         context = stack.enter_context(GL.new_context(options.device if options.api is GL else ""))
         if options.device and options.api is not GL:
             stack.enter_context(options.api.new_context(options.device))
-        yield DrawingViewer(context, work)
+        yield TexturesViewer(context, work)
 
 
-class DrawingViewer:
+class TexturesViewer:
     """The GL context, and the networks that streams of one size share. Implements Viewer."""
 
     def __init__(self, context: fb.GlContext, work: Work) -> None:
@@ -43,10 +43,10 @@ class DrawingViewer:
     def frames(self, source: fb.video.Source) -> Iterator[fb.Frame | None]:
         return source.frames(self._context, wait=False)
 
-    def view(self, source: fb.video.Source, name: str) -> DrawnView:
+    def view(self, source: fb.video.Source, name: str) -> TexturesView:
         picture = fb.GlTexture(*source.size, "rgba8", label=f"the picture of {name}")
-        lane = self.networks.lane(self._work.model_name)
-        return DrawnView(self, self._work.drawing(Scene(lane, picture, self.networks.lane)), picture)
+        network = self.networks.for_stream(self._work.model_name)
+        return TexturesView(self, self._work.drawing(Scene(network, picture, self.networks.for_stream)), picture)
 
     def copies(self, source: fb.video.Source) -> bool:
         return False
@@ -62,10 +62,10 @@ class DrawingViewer:
         return self._shrinkers[picture.size].read(picture)
 
 
-class DrawnView:
+class TexturesView:
     """A stream's task and its picture. Implements View."""
 
-    def __init__(self, viewer: DrawingViewer, task: Drawing, picture: fb.GlTexture) -> None:
+    def __init__(self, viewer: TexturesViewer, task: Drawing, picture: fb.GlTexture) -> None:
         self._viewer, self._task, self._picture = viewer, task, picture
 
     def find(self, frame: fb.Frame) -> list[dict[str, Any]]:

@@ -25,15 +25,15 @@ _TINT = 0.5
 
 
 @contextlib.contextmanager
-def open_bound(work: Work) -> Iterator[BindingViewer]:
+def open_planes_viewer(work: Work) -> Iterator[PlanesViewer]:
     """A viewer with a CUDA context of its own, on which models wait for their own pictures, not for other streams'."""
     with DECODING.new_context(work.options.device, independent=True) as context:
-        viewer = BindingViewer(context, work)
+        viewer = PlanesViewer(context, work)
         with contextlib.closing(viewer.model):
             yield viewer
 
 
-class BindingViewer:
+class PlanesViewer:
     """The context and the model, which all streams share. Implements Viewer. ``api`` is the context's."""
 
     def __init__(self, context: Any, work: Work, *, api: fb.Backend = DECODING) -> None:
@@ -53,17 +53,17 @@ class BindingViewer:
     def frames(self, source: fb.video.Source) -> Iterator[fb.Frame | None]:
         return source.frames(wait=False)
 
-    def view(self, source: fb.video.Source, name: str) -> BoundView:
-        return BoundView(self, self._work, source)
+    def view(self, source: fb.video.Source, name: str) -> PlanesView:
+        return PlanesView(self, self._work, source)
 
     def copies(self, source: fb.video.Source) -> bool:
         return source.decoder != "nvdec"
 
 
-class BoundView:
+class PlanesView:
     """A stream's finder, and its last picture. Implements View."""
 
-    def __init__(self, viewer: BindingViewer, work: Work, source: fb.video.Source) -> None:
+    def __init__(self, viewer: PlanesViewer, work: Work, source: fb.video.Source) -> None:
         self._viewer, self._work = viewer, work
         self._use(source.size)
         self._frame: fb.Frame | None = None
