@@ -113,6 +113,16 @@ class Drawing:
     mask: Callable[[], Mask] | None = None
     """Makes the mask, once; None if the task has none."""
 
+    def found(self) -> list[dict[str, Any]]:
+        """The results of the last draw; none if the picture is the only result."""
+        return [] if self.results is None else self.results()
+
+    def draw_marks(self, picture: fb.GlTexture, marks: fb.video.Overlay) -> None:
+        """Draw the marks of the last draw over its picture, if the task has some."""
+        if self.overlay is not None:
+            self.overlay(marks)
+            marks.draw(picture)
+
 
 def draw_found(scene: Scene, finder: Finder, show: Show | None = None) -> Drawing:
     """Make the picture of what a finder finds: its marks come over what ``show`` draws, or over the frame."""

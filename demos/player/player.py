@@ -106,9 +106,7 @@ class Player:
         self.laps.count_frame()
         self._timer.mark("draw")
         self.task.draw(frame)
-        if self.task.overlay is not None:
-            self.task.overlay(self._overlay)
-            self._overlay.draw(self._picture)
+        self.task.draw_marks(self._picture, self._overlay)
         if self.recorder.is_recording:
             self._timer.mark("record")
             if self.paused:

@@ -70,14 +70,12 @@ class TexturesView:
 
     def find(self, frame: fb.Frame) -> list[dict[str, Any]]:
         self._task.draw(frame.texture)
-        found = self._task.results() if self._task.results else []
+        found = self._task.found()
         if self._task.results is None:
             self._viewer.finish()  # the picture is the result
         self._viewer.timer.end()
         return found
 
     def pixels(self) -> npt.NDArray[Any]:
-        if self._task.overlay is not None:
-            self._task.overlay(self._viewer.overlay)
-            self._viewer.overlay.draw(self._picture)
+        self._task.draw_marks(self._picture, self._viewer.overlay)
         return self._viewer.read(self._picture)

@@ -45,14 +45,12 @@ class Textures:
         """Draw the picture of a frame. Returns what was found in it."""
         self._timer.mark("draw")
         self._drawing.draw(frame.texture)
-        return self._drawing.results() if self._drawing.results is not None else []
+        return self._drawing.found()
 
     def mark(self, *, is_seen: bool) -> None:
         """Draw the marks of the last frame over the picture."""
         if is_seen and self._drawing.overlay is not None:
-            overlay = self._overlay()
-            self._drawing.overlay(overlay)
-            overlay.draw(self.picture)
+            self._drawing.draw_marks(self.picture, self._overlay())
         self._timer.mark("read back")
 
     def written(self) -> None:
