@@ -1,4 +1,7 @@
-"""``python -m framebind demo NAME``: the files in demos/ that have a ``command``, and tasks that have no such file."""
+"""``python -m framebind demo NAME``: the files in demos/ that have a ``command``, and tasks that have no such file.
+
+``demo --model X`` alone shows the task that knows the model best.
+"""
 
 from __future__ import annotations
 
@@ -12,15 +15,42 @@ from .. import demos
 from ..video import tasks
 from ..video.task import VideoTask
 from ..video.tasks import find_task, task_names
+from ..video.work import RAW, task_for
 from .player.options import Options
 from .player.options import demo as with_options
 from .player.run import main
 
-demo = typer.Typer(
-    no_args_is_help=True,
-    help="Show what a model makes of a camera, a video or a picture.\n\nExample: python -m framebind demo "
-    "style_transfer --camera 0",
-)
+demo = typer.Typer(no_args_is_help=True)
+
+
+@demo.callback(invoke_without_command=True)
+@with_options("")
+def of_model(options: Options, context: typer.Context) -> None:
+    """Show what a model makes of a camera, a video or a picture: by name, or by the model alone.
+
+    Example: python -m framebind demo style_transfer --camera 0
+
+    Example: python -m framebind demo --model yolo.tflite --camera 0
+    """
+    if (name := context.invoked_subcommand) is not None:
+        if given := [each for each in context.params if _is_given(context, each)]:
+            option = "--" + given[0].replace("_", "-")
+            raise typer.BadParameter(f"options come behind the demo's name: demo {name} {option}")
+        return
+    if not options.model:
+        raise typer.BadParameter("name a demo, or the --model that chooses one")
+    task = task_for("", options.model)
+    if task == RAW:
+        raise typer.BadParameter(
+            f"no task knows the outputs of '{options.model}': name a demo, or save them by process"
+        )
+    main(find_task(task).prepare, options)
+
+
+def _is_given(context: typer.Context, option: str) -> bool:
+    """Whether an option is on the command line."""
+    source = context.get_parameter_source(option)
+    return source is not None and source.name == "COMMANDLINE"
 
 
 def _command_of(name: str, task: VideoTask) -> Callable[..., None]:

@@ -1,7 +1,8 @@
-"""The inputs and outputs of a model file, read on the CPU: a wrong model is one error before the first video."""
+"""A model as its file describes it, read without a GPU, to choose a task and to check it before the first video."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,14 +10,12 @@ from typing import Any
 
 import framebind as fb
 
-from .models import find_model
+from .layouts import Layout
+from .model_metadata import ModelMetadata, read_metadata
 from .network import shapes
-from .work import Work
 
 KERNELS = (fb.OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES, fb.OpResolverType.AUTO)
 """LiteRT's kernels: first those that pack no weights, as nothing runs here; XNNPACK has custom operators."""
-CHECKED_SIZE = (640, 480)
-"""Size of the frames for which a finder is made to check the model; no finder refuses a size."""
 
 
 @dataclass(frozen=True)
@@ -27,27 +26,44 @@ class ModelFile:
     inputs: Mapping[int, tuple[int, ...]]
     outputs: Mapping[int, tuple[int, ...]]
     names: Mapping[int, str]
+    layouts: Mapping[int, Layout]
+    metadata: ModelMetadata
+    is_certain: bool
+    """False if shapes may change: the input takes any size, or LiteRT lacks an operator and computed no shapes."""
 
 
-def read_model_file(path: Path) -> ModelFile | None:
-    """The model, or None if the CPU cannot tell: its input takes any size, or LiteRT lacks one of its operators."""
+def read_model_file(path: Path) -> ModelFile:
+    """The model of a file. It is read once, until the file changes. Raises ModelError if it cannot be read."""
+    try:
+        changed = path.stat().st_mtime_ns
+    except OSError as error:
+        raise fb.ModelError(f"the model '{path}' cannot be read: {error.strerror}") from error
+    return _read(path, changed)
+
+
+@functools.lru_cache(maxsize=4)
+def _read(path: Path, changed: int) -> ModelFile:
+    interpreter, delegate = fb.Interpreter(path), fb.GpuDelegate(fb.GpuDelegateOptions(backend="null"))
+    interpreter.modify_graph_with_delegate(delegate)
+    inputs: list[dict[str, Any]] = interpreter.get_input_details()
+    prepared = None if any(-1 in detail["shape_signature"] for detail in inputs) else _prepared(path)
+    outputs: list[dict[str, Any]] = (prepared or interpreter).get_output_details()
+    details = (*inputs, *outputs)
+    layouts: dict[int, Layout] = {int(each["index"]): delegate.layout_of(int(each["index"])) for each in details}
+    delegate.close()
+    names = {int(detail["index"]): str(detail["name"]) for detail in details}
+    return ModelFile(
+        path, shapes(inputs), shapes(outputs), names, layouts, read_metadata(path), is_certain=prepared is not None
+    )
+
+
+def _prepared(path: Path) -> fb.Interpreter | None:
+    """An interpreter on the CPU that has computed the shapes; None if LiteRT lacks an operator of the model."""
     for kernels in KERNELS:
         interpreter = fb.Interpreter(path, num_threads=1, experimental_op_resolver_type=kernels, delegate="cpu")
-        inputs: list[dict[str, Any]] = interpreter.get_input_details()
-        if any(-1 in detail["shape_signature"] for detail in inputs):
-            return None
         try:
             interpreter.allocate_tensors()
         except (fb.ModelError, RuntimeError):
             continue
-        outputs: list[dict[str, Any]] = interpreter.get_output_details()
-        names = {int(detail["index"]): str(detail["name"]) for detail in (*inputs, *outputs)}
-        return ModelFile(path, shapes(interpreter.get_input_details()), shapes(outputs), names)
+        return interpreter
     return None
-
-
-def check_model(work: Work) -> None:
-    """Raise ModelError if the model of a work is none for its task. It is downloaded if it has to be."""
-    path = find_model(work.model_name)
-    if work.video_task.finder is not None and (model := read_model_file(path)) is not None:
-        work.finder(model, CHECKED_SIZE)

@@ -17,6 +17,8 @@ import framebind as fb
 
 from .apis import GL
 from .copies import DETECTIONS, FROM_ARRAY
+from .layouts import Layout, PictureShape, picture_shape
+from .model_metadata import ModelMetadata, read_metadata
 
 COPYING = "copying mode"
 """The reason in ``fb.transfers`` for the copying mode's copies from and to GL objects."""
@@ -65,6 +67,7 @@ class Network:
         self._unbound: dict[Mode, fb.Interpreter] = {}
         self._bound: dict[int, tuple[Any, Sampling]] = {}
         self._outputs: Outputs | None = None
+        self._metadata: ModelMetadata | None = None
         self._on_cpu = frozenset[int]()
         """Outputs that ``bind_outputs`` left, because operators behind the GPU's compute them on the CPU."""
 
@@ -94,6 +97,18 @@ class Network:
             *self._interpreter.get_input_details(), *self._interpreter.get_output_details(),
         ]  # fmt: skip
         return {int(detail["index"]): str(detail["name"]) for detail in details}
+
+    @property
+    def layouts(self) -> dict[int, Layout]:
+        """The layouts of inputs and outputs, if they are pictures."""
+        return {tensor: self._delegate.layout_of(tensor) for tensor in (*self.inputs, *self.outputs)}
+
+    @property
+    def metadata(self) -> ModelMetadata:
+        """The statements of the model's file about itself."""
+        if self._metadata is None:
+            self._metadata = read_metadata(self.path)
+        return self._metadata
 
     def takes_any_size(self, tensor: int) -> bool:
         """True if ``resize`` may change an input: sides in its signature are unknown."""
@@ -195,16 +210,16 @@ class Network:
             self._timer.mark(stage)
 
     def _copy(self) -> None:
-        interpreter = self._without_bindings()
+        interpreter, layouts = self._without_bindings(), self.layouts
         self._mark("copy")
         for tensor, shape in self.inputs.items():
-            interpreter.set_tensor(tensor, _read(*self._bound[tensor], shape))
+            interpreter.set_tensor(tensor, _read(*self._bound[tensor], shape, layouts[tensor]))
         self._mark("inference")
         interpreter.invoke()
         self._mark("copy")
-        for tensor in self.outputs:
+        for tensor, shape in self.outputs.items():
             if tensor not in self._on_cpu:
-                _write(*self._bound[tensor], interpreter.get_tensor(tensor))
+                _write(*self._bound[tensor], picture_shape(shape, layouts[tensor]), interpreter.get_tensor(tensor))
 
     def _without_bindings(self) -> fb.Interpreter:
         """The interpreter of the mode, made when it is first used."""
@@ -263,24 +278,26 @@ def shapes(details: list[dict[str, Any]]) -> dict[int, tuple[int, ...]]:
 # The copying mode -----------------------------------------------------------------------------------------------------
 
 
-def _read(obj: fb.GlTexture | fb.GlBuffer, sampling: Sampling, shape: tuple[int, ...]) -> Array:
+def _read(obj: fb.GlTexture | fb.GlBuffer, sampling: Sampling, shape: tuple[int, ...], layout: Layout) -> Array:
     if isinstance(obj, fb.GlBuffer):
         return obj.read(reason=COPYING)[: math.prod(shape)].reshape(shape)
-    texels = obj.read(reason=COPYING)
-    picture = resample(texels, shape[1:3], sampling.crop, sampling.rotation)[..., : shape[3]]
+    sizes, texels = picture_shape(shape, layout), obj.read(reason=COPYING)
+    assert sizes is not None, "a texture was bound"
+    picture = resample(texels, (sizes.height, sizes.width), sampling.crop, sampling.rotation)[..., : sizes.channels]
     if texels.dtype == np.uint8:
         picture /= np.float32(255)
-    return ((picture - np.asarray(sampling.mean, np.float32)) / np.asarray(sampling.std, np.float32))[None]
+    return sizes.to_tensor((picture - np.asarray(sampling.mean, np.float32)) / np.asarray(sampling.std, np.float32))
 
 
-def _write(obj: fb.GlTexture | fb.GlBuffer, sampling: Sampling, values: Array) -> None:
+def _write(obj: fb.GlTexture | fb.GlBuffer, sampling: Sampling, sizes: PictureShape | None, values: Array) -> None:
     if isinstance(obj, fb.GlBuffer):
         obj.write(values, reason=COPYING)
         return
-    picture = values[0] * np.asarray(sampling.std, np.float32) + np.asarray(sampling.mean, np.float32)
+    assert sizes is not None, "a texture was bound"
+    picture = sizes.from_tensor(values) * np.asarray(sampling.std, np.float32) + np.asarray(sampling.mean, np.float32)
     if obj.format in ("rgba8", "r8"):
         picture = np.rint(np.clip(picture, 0, 1) * 255).astype(np.uint8)
-    obj.write(picture, reason=COPYING)
+    obj.write(np.ascontiguousarray(picture), reason=COPYING)
 
 
 def resample(texels: Array, size: tuple[int, ...], crop: Crop | None = None, rotation: float = 0.0) -> Array:

@@ -1,26 +1,33 @@
 """Tasks for frames of video: what a file of tasks/ declares, and what it makes for one video.
 
 A task is one file ``video/tasks/NAME.py`` with an object ``TASK``, found by that name: ``framebind demo NAME``,
-``process --task NAME`` and ``watch --task NAME`` work without another file.
+``process --task NAME`` and ``watch --task NAME`` work without another file. A model alone names its task: each task
+says which models it takes (``VideoTask.fits``), and the one that knows the model best is taken.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import IntEnum
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 import framebind as fb
 
-from .network import Network, Sampling
+from .layouts import Layout, PictureShape, map_shape, picture_shape
+from .model_metadata import ModelMetadata
+from .network import Crop, Network, Sampling, Values
 
 
 class Model(Protocol):
-    """A model's file, and the shapes and names of its inputs and outputs by tensor index. A Network is one."""
+    """A model's file, and the shapes, names and layouts of its inputs and outputs by tensor index.
+
+    A Network is one, and a ModelFile.
+    """
 
     @property
     def path(self) -> Path: ...
@@ -30,6 +37,41 @@ class Model(Protocol):
     def outputs(self) -> Mapping[int, tuple[int, ...]]: ...
     @property
     def names(self) -> Mapping[int, str]: ...
+    @property
+    def layouts(self) -> Mapping[int, Layout]: ...
+    @property
+    def metadata(self) -> ModelMetadata: ...
+
+
+def picture_of(model: Model) -> PictureShape | None:
+    """The sizes of the one picture of 1, 3 or 4 channels that a model takes; None if it takes anything else."""
+    if len(model.inputs) != 1:
+        return None
+    ((tensor, shape),) = model.inputs.items()
+    found = picture_shape(shape, model.layouts[tensor])
+    return found if found is not None and found.channels in (1, 3, 4) else None
+
+
+def maps_of(model: Model) -> list[PictureShape | None]:
+    """The sizes of each output that is a map with the proportions of the model's one picture; None for the others."""
+    picture = picture_of(model)
+    return [
+        None if picture is None else map_shape(shape, model.layouts[tensor], picture)
+        for tensor, shape in model.outputs.items()
+    ]
+
+
+def sampling_of(
+    model: Model, mean: Values | None, std: Values | None, *, usual: tuple[float, float], crop: Crop | None = None
+) -> Sampling:
+    """The sampling of an upright picture, normalized as the user says, or else the model's file.
+
+    ``usual`` are the mean and the standard deviation of models of this kind, if neither says anything.
+    """
+    if mean is None and std is None:
+        known = model.metadata
+        mean, std = (known.mean, known.std) if known.std else usual
+    return Sampling(0.0 if mean is None else mean, 1.0 if std is None else std, crop, 0.0)
 
 
 Run = Callable[[Sampling], Sequence[npt.NDArray[np.float32]]]
@@ -148,6 +190,26 @@ def draw_found(scene: Scene, finder: Finder, show: Show | None = None) -> Drawin
     return Drawing(draw, finder.variants, finder.mark, lambda: found, None if mask is None else lambda: mask)
 
 
+class Match(IntEnum):
+    """The degree to which a task knows a model. Of several tasks that take a model, the highest degree decides."""
+
+    ANY = 0
+    """Nothing is known of it."""
+    SHAPES = 1
+    """Its inputs and outputs have shapes that are usual for the task."""
+    OUTPUTS = 2
+    """Its outputs are, by shapes or names, those of a known kind of model that hardly another kind has."""
+    METADATA = 3
+    """Its file names the task."""
+
+
+class Fit(NamedTuple):
+    """The degree to which a task knows a model, and the reason, which ends a sentence that begins with "because"."""
+
+    match: Match
+    because: str
+
+
 @dataclass(frozen=True)
 class VideoTask:
     """A task for videos and streams, without state. Its name is that of its file."""
@@ -171,6 +233,11 @@ class VideoTask:
     """True if ``mark`` and ``paint`` of the finder make the same picture as the drawing, on the decoder's frames."""
     hides: bool = False
     """True if the drawing hides parts of the frame, so that a frame itself, with marks, is never to be shown."""
+    fits: Callable[[Model], Fit | None] | None = None
+    """Says whether a model without a named task is for this one, from its file alone; None if it is not.
+
+    Without this function only ``--task`` chooses the task.
+    """
 
     def prepare(self, scene: Scene, **options: Any) -> Drawing:
         """Make the picture for one video on the GL context that is current. Raises ModelError as ``finder``."""

@@ -9,9 +9,11 @@ from urllib.parse import urlsplit
 
 import framebind as fb
 
+from .model_file import read_model_file
 from .model_options import ModelOptions
+from .models import find_model
 from .task import Drawing, Finder, Model, Scene, VideoTask
-from .tasks import find_task, tasks_that_save, tasks_that_take
+from .tasks import find_task, tasks_for, tasks_that_save, tasks_that_take
 from .vision.effects import is_color
 
 Save = Literal["video", "masks", "jsonl", "parquet", "npz"]
@@ -20,8 +22,10 @@ Masks = Literal["video", "png", "rle"]
 SUFFIXES = {"jsonl": ".jsonl", "parquet": ".parquet", "npz": ".npz"}
 PICTURES = frozenset(".bmp .jpeg .jpg .png .tif .tiff .webp".split())
 """Suffixes of photographs: `open_source` reads them, and OpenCV writes them."""
-STYLE, RAW = "style", "raw"
-"""The task if nothing is named, and the one if only a model is."""
+STYLE, DETECT, RAW = "style", "detect", "raw"
+"""The task of videos and the one of streams if nothing is named, and that of a model which no other task knows."""
+CHECKED_SIZE = (640, 480)
+"""Size of the frames for which a finder is made to check the model; no finder refuses a size."""
 
 
 @dataclass(frozen=True)
@@ -52,10 +56,13 @@ class Work:
     named: str = ""
     """Name of the video in rows, if it is read from a copy; by default its path."""
     labels: Path | None = None
-    """The names of the classes of a detector or a classifier, one per line."""
-    mean: tuple[float, ...] = (0.0,)
-    std: tuple[float, ...] = (1.0,)
-    """Normalization of the picture, from 0 to 1, of the task "raw": one value for all channels, or one for each."""
+    """The names of the model's classes, one per line; None takes those in the model's file."""
+    mean: tuple[float, ...] | None = None
+    std: tuple[float, ...] | None = None
+    """Normalization of the picture's values from 0 to 1: one value for all channels, or one for each.
+
+    None is what the model's file says, or else what the task's models usually take.
+    """
     background: str = ""
     """A colour (#rrggbb), a picture file or "blur", behind the people of the task "matte"; its own colour if empty."""
     options: ModelOptions = field(default_factory=ModelOptions)
@@ -80,7 +87,7 @@ class Work:
             raise ValueError(f"from second {self.start:g} to {self.end} is no part of a video")
         if self.every < 1:
             raise ValueError(f"every is {self.every}: take each frame (1), each second one (2) or fewer")
-        if len(self.mean) not in (1, 3) or len(self.std) not in (1, 3) or 0 in self.std:
+        if {len(each) for each in (self.mean, self.std) if each is not None} - {1, 3} or 0 in (self.std or ()):
             raise ValueError(f"mean {self.mean} and std {self.std} have one value or three, and no std is 0")
 
     def _check_saved(self, task: VideoTask) -> None:
@@ -88,7 +95,7 @@ class Work:
             others = _listed(tasks_that_save(wrong[0]))
             raise ValueError(
                 f"the task '{self.task}' saves {', '.join(task.saves)}, not {' and '.join(wrong)}: {wrong[0]} is for "
-                f"{others}"
+                f"{others}" + (". It is the task of models that no other one knows" if self.task == RAW else "")
             )
 
     def _check_options(self, task: VideoTask) -> None:
@@ -104,7 +111,7 @@ class Work:
         The CPU paints no background but a colour: OpenGL draws others.
         """
         task = find_task(self.task)
-        return task if is_color(self.background or "#") else replace(task, is_painted=False)
+        return task if not self.background or is_color(self.background) else replace(task, is_painted=False)
 
     @property
     def model_name(self) -> str:
@@ -156,9 +163,21 @@ def is_photograph(source: Path | str) -> bool:
     return name.suffix.lower() in PICTURES
 
 
-def task_for(task: str, model: str) -> str:
-    """The default task: raw outputs if only a model is named, style if nothing is."""
-    return task or (RAW if model else STYLE)
+def task_for(task: str, model: str, otherwise: str = STYLE) -> str:
+    """The task that is named, or that knows the model best, or, if none is named, ``otherwise``.
+
+    The model's file is read, and downloaded if it has to be. Raises ModelError.
+    """
+    if task or not model:
+        return task or otherwise
+    return tasks_for(read_model_file(find_model(model)))[0].name
+
+
+def check_model(work: Work) -> None:
+    """Raise ModelError if the model of a work is none for its task. It is downloaded if it has to be."""
+    model = read_model_file(find_model(work.model_name))
+    if work.video_task.finder is not None and model.is_certain:
+        work.finder(model, CHECKED_SIZE)
 
 
 def default_save(task: str) -> str:
@@ -168,7 +187,8 @@ def default_save(task: str) -> str:
 
 def _listed(names: list[str]) -> str:
     """Names of tasks in a sentence."""
-    return f"the task{'s' if len(names) > 1 else ''} {' and '.join(names)}"
+    *others, last = names
+    return f"the tasks {', '.join(others)} and {last}" if others else f"the task {last}"
 
 
 def _check_name(what: str, name: str, known: tuple[str, ...]) -> None:

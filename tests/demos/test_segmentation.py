@@ -16,6 +16,7 @@ import pytest
 import framebind as fb
 from framebind.demos.player.options import Options
 from framebind.demos.player.run import run
+from framebind.video.layouts import PictureShape
 from framebind.video.tasks import segment
 from framebind.video.tasks.segment import Effect
 from framebind.video.vision import masks
@@ -101,7 +102,7 @@ def test_a_mask_keeps_the_one_before_where_the_new_one_does_not_know() -> None:
     first, second = (rng.uniform(0.01, 0.99, (6, 5)).astype(np.float32) for _ in range(2))
     second[0, :3] = 0.5, 0.999, 0.001
     scores = fb.GlBuffer(first.nbytes, first)
-    smooth = masks.GlMask(scores, (5, 6), 1, (8, 8), person=segment.PERSON).smooth
+    smooth = masks.GlMask(scores, PictureShape(6, 5, 1), (8, 8), person=segment.PERSON).smooth
     np.testing.assert_allclose(smooth(frame)["small"].read()[..., 3], first, atol=1e-3)
     scores.write(second)
     mixed = second + masks.MEMORY * entropy(second) * (first - second)
@@ -113,7 +114,7 @@ def test_a_mask_keeps_the_one_before_where_the_new_one_does_not_know() -> None:
 def test_the_mask_of_a_model_with_classes_is_the_probability_of_a_person() -> None:
     values = np.random.default_rng(2).normal(0, 3, (4, 5, 21)).astype(np.float32)
     powers = np.exp(values - values.max(axis=-1, keepdims=True))
-    person = masks.GlMask(fb.GlBuffer(values.nbytes, values), (5, 4), 21, (8, 8), person=segment.PERSON)
+    person = masks.GlMask(fb.GlBuffer(values.nbytes, values), PictureShape(4, 5, 21), (8, 8), person=segment.PERSON)
     mask = person.smooth(fb.GlTexture.from_array(np.zeros((8, 8, 3), np.uint8)))["small"].read()[..., 3]
     expected = powers[..., 15] / powers.sum(axis=-1)
     np.testing.assert_allclose(mask.astype(np.float32), expected, atol=1e-3)
@@ -130,7 +131,7 @@ def test_a_class_stays_until_another_is_clearly_better() -> None:
         return classes.small()[0].astype(int).tolist()
 
     frame, scores = fb.GlTexture.from_array(np.zeros((4, 4, 3), np.uint8)), fb.GlBuffer(3 * 4 * 4)
-    classes = masks.GlMask(scores, (3, 1), 4, (4, 4))
+    classes = masks.GlMask(scores, PictureShape(1, 3, 4), (4, 4))
     assert found((1, 3.0), (2, 3.0), (3, 3.0)) == [1, 2, 3]
     assert found((2, 0.9 * masks.STAY), (3, 1.1 * masks.STAY), (3, 1.0)) == [1, 3, 3]
     assert found((2, 1.1 * masks.STAY), (3, 0.1), (3, 1.0)) == [2, 3, 3]
@@ -201,7 +202,7 @@ def test_classes_are_coloured_as_the_cpu_finds_them(
 def test_classes_of_a_picture_are_counted() -> None:
     numbers = np.zeros((256, 256), np.uint8)
     numbers[:64], numbers[64:, :128] = 2, 4
-    shares = segment.shares_of(numbers, segment.Segmentation(256, 256, 5))
+    shares = segment.shares_of(numbers, 5)
     np.testing.assert_allclose(shares, [0.375, 0, 0.25, 0, 0.375], atol=1e-6)
     assert segment.present(shares) == [4, 2], "the largest first, without the background"
     assert segment.present(np.array([0.99, 0.003, 0.007])) == [2]

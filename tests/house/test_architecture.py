@@ -45,8 +45,8 @@ FLOORS = {
     "frames.paint frames.write frames discovery",
     "delegate": "options read report litert transform lower cache compiler plan claim run statistics engine "
     "gpu_delegate automatic alone signature_runner interpreter custom_operators",
-    "video": "assets models apis model_options copies signals network task vision times results.rows tasks work "
-    "model_file results session workers live",
+    "video": "assets models apis model_options copies signals layouts model_metadata network model_file task vision "
+    "times results.rows tasks work results session workers live",
     "tools.certify": "tflite_writer cases graphs *",
     "tools": "common.console common measure plots evaluation displays commands",
     "demos": "player hosts * command",

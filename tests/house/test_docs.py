@@ -32,9 +32,10 @@ from framebind.delegate.cache.stopwatch import Phase
 from framebind.tools.common.flags import canonical
 from framebind.video.assets import PHOTOGRAPH
 from framebind.video.models import find_local
+from support.demo_models import brightness
 from support.environment import CUDA_DEVICES
 from support.public_names import public_names
-from support.tiny_models import G, Op, T, build
+from support.tiny_models import G, Op, T, build, named
 from support.video.clips import write_clip
 
 ROOT = Path(__file__).parents[2]
@@ -200,6 +201,7 @@ def test_the_page_of_tasks_adds_a_task(tmp_path: Path, model_path: Callable[[str
     assert places == {"video/tasks/heat.py"} and not (package / "video" / "tasks" / "heat.py").exists()
     (package / "video" / "tasks" / "heat.py").write_text("\n\n".join(texts))
     write_clip(tmp_path / "clip.mp4", frames=3)
+    (tmp_path / "h.tflite").write_bytes(named(brightness(1), b"heat"))
     environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
     process = ["process", "clip.mp4", "--task", "heat", "--model", model]
     for words, made in (
@@ -207,6 +209,7 @@ def test_the_page_of_tasks_adds_a_task(tmp_path: Path, model_path: Callable[[str
         ([*process, "--output", "drawn", "--save", "video,jsonl"], ["drawn/clip.mp4", "drawn/clip.jsonl"]),
         ([*process, "--output", "rows", "--save", "jsonl"], ["rows/clip.jsonl"]),
         (["watch", "clip.mp4", "--task", "heat", "--model", model, "--jsonl", "seen.jsonl"], ["seen.jsonl"]),
+        (["process", "clip.mp4", "--model", "h.tflite", "--output", "alone", "--save", "jsonl"], ["alone/clip.jsonl"]),
     ):
         done = subprocess.run(
             [sys.executable, "-m", "framebind", *words], cwd=tmp_path, env=environment, capture_output=True, text=True,
@@ -214,7 +217,8 @@ def test_the_page_of_tasks_adds_a_task(tmp_path: Path, model_path: Callable[[str
         )  # fmt: skip
         assert done.returncode == 0, done.stdout + done.stderr
         assert all((tmp_path / each).stat().st_size for each in made)
-    files = [(tmp_path / name / "clip.jsonl").read_text().splitlines() for name in ("drawn", "rows")]
+    files = [(tmp_path / name / "clip.jsonl").read_text().splitlines() for name in ("drawn", "rows", "alone")]
+    assert {json.loads(line)["class"] for line in files.pop()} == {"heat"}, "the model's outputs have named the task"
     for one, other in zip(*files, strict=True):
         drawn, found = json.loads(one), json.loads(other)
         assert drawn["class"] == found["class"] == "heat" and drawn["score"] == pytest.approx(found["score"], abs=0.05)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 from collections.abc import Sequence
 from dataclasses import replace
@@ -63,6 +64,43 @@ def named(content: bytes, name: bytes) -> bytes:
         subgraph.name = name
         for tensor in subgraph.tensors:
             tensor.name = name
+    return pack(model)
+
+
+def channels_first(content: bytes) -> bytes:
+    """The model with a TRANSPOSE behind each input and before each output of rank 4, as PyTorch's exports are."""
+    model = unpack(content)
+    graph, data = model.subgraphs[0], [schema.BufferT() for _ in range(2)]
+    code: Any = schema.OperatorCodeT()
+    code.builtinCode = code.deprecatedBuiltinCode = schema.BuiltinOperator.TRANSPOSE
+    model.operatorCodes.append(code)
+    permutations = list[int]()
+    for buffer, order in zip(data, ((0, 2, 3, 1), (0, 3, 1, 2)), strict=True):
+        buffer.data = np.array(order, np.int32).view(np.uint8)
+        model.buffers.append(buffer)
+        constant: Any = schema.TensorT()
+        constant.name, constant.shape, constant.type = f"order {order}", [4], schema.TensorType.INT32
+        constant.buffer = len(model.buffers) - 1
+        graph.tensors.append(constant)
+        permutations.append(len(graph.tensors) - 1)
+
+    def transposed(tensor: int, *, is_input: bool) -> int:
+        inside = graph.tensors[tensor]
+        if len(inside.shape) != 4:
+            return tensor
+        outside, operator = copy.copy(inside), schema.OperatorT()
+        outside.shape = [inside.shape[axis] for axis in (0, 3, 1, 2)]
+        outside.shapeSignature, inside.name = None, f"{inside.name!r}, channels last".encode()
+        graph.tensors.append(outside)
+        number = len(graph.tensors) - 1
+        operator.opcodeIndex = len(model.operatorCodes) - 1
+        ends = (number, tensor) if is_input else (tensor, number)
+        operator.inputs, operator.outputs = [ends[0], permutations[not is_input]], [ends[1]]
+        graph.operators.insert(0 if is_input else len(graph.operators), operator)
+        return number
+
+    graph.inputs = [transposed(int(each), is_input=True) for each in graph.inputs]
+    graph.outputs = [transposed(int(each), is_input=False) for each in graph.outputs]
     return pack(model)
 
 

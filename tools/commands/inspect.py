@@ -16,7 +16,9 @@ from rich.table import Table
 import framebind as fb
 
 from ...video.apis import BY_NAME
+from ...video.model_file import read_model_file
 from ...video.models import find_model
+from ...video.tasks import tasks_for
 from ..common.advice import Facts, advise, facts_of, listed
 from ..common.console import counted
 from ..common.flags import SHORT_NAMES, DelegateFlags, backend_option, with_flags
@@ -106,6 +108,7 @@ def _inspected(
         "operators": [dataclasses.asdict(operator) for operator in interpreter.delegated_ops()],
         "partitions": [dataclasses.asdict(partition) for partition in delegate.partitions()],
         "steps": [dataclasses.asdict(step) for step in delegate.steps()],
+        "tasks": [{"task": name, "because": fit.because} for name, fit in tasks_for(read_model_file(path))],
         "advice": [] if facts is None else [dataclasses.asdict(advice) for advice in advise(facts)],
         "error": None if failure is None else str(failure),
     }
@@ -143,6 +146,7 @@ def _print(content: dict[str, Any], *, every: bool) -> None:
         print_line(_answer(content["model"], operators, content["partitions"]))
     if content["steps"]:
         print_line(_frame_text(content["steps"]))
+    print_line(_task_text(content["tasks"]))
     if content["advice"]:
         print_table(_advice_table(content["advice"]))
     print_table(_tensor_table(content))
@@ -173,6 +177,15 @@ def _frame_text(steps: list[dict[str, Any]]) -> str:
     work = f", with {count} multiply-adds in convolutions and matrix products" if multiply_adds else ""
     return (
         f"A frame is {counted(len(steps), 'step')} on the GPU, which read and write {decimal(nbytes)} at least{work}."
+    )
+
+
+def _task_text(tasks: list[dict[str, str]]) -> str:
+    """The task of videos that the model alone chooses, the reason, and the other tasks that take the model."""
+    best, *others = tasks
+    more = [each["task"] for each in others[:-1]]  # the last one takes any model
+    return f"Its task for videos is {best['task']}, because {best['because']}" + (
+        f"; --task {' or --task '.join(more)} is possible, too." if more else "."
     )
 
 

@@ -12,10 +12,9 @@ import typer
 
 import framebind as fb
 
-from ...video.model_file import check_model
 from ...video.results.outputs import UNFINISHED
 from ...video.signals import ended_by_signals, raise_if_signalled
-from ...video.work import Work, is_photograph
+from ...video.work import Work, check_model, is_photograph
 from ...video.workers.copies import outputs_of
 from ...video.workers.inputs import Input, find_inputs, name_of, numbered, result_place
 from ...video.workers.jobs import Event, Finished, Job, Lost, Progress

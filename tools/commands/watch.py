@@ -15,7 +15,7 @@ from ...video.live.server import Page, check_origin, parse_place
 from ...video.live.watcher import Watcher, open_viewer
 from ...video.signals import ended_by_signals
 from ...video.tasks import task_names
-from ...video.work import RAW, Work
+from ...video.work import DETECT, RAW, STYLE, Work, task_for
 from ..common.console import make_console, plain
 from ..common.flags import GpuFlags, VideoFlags, with_flags
 from ..displays.streams import as_line, shown
@@ -24,10 +24,17 @@ Streams = Annotated[
     list[str],
     typer.Argument(metavar="STREAM...", help="Addresses (rtsp://, http://, srt://, rtmp://), cameras' numbers, files."),
 ]
-Task = Annotated[str, typer.Option(help=f"One of {', '.join(name for name in task_names() if name != RAW)}.")]
+Task = Annotated[
+    str,
+    typer.Option(
+        help=f"One of {', '.join(name for name in task_names() if name != RAW)}; by default the one that knows the "
+        "--model best, or detect without a --model."
+    ),
+]
 Model = Annotated[str, typer.Option(help="A .tflite file or a known model; by default the task's own.")]
 Labels = Annotated[
-    Path | None, typer.Option(help="The names of the model's classes, one per line, for a task that shows them.")
+    Path | None,
+    typer.Option(help="The names of the model's classes, one per line; by default those in the model's own file."),
 ]
 Jsonl = Annotated[Path | None, typer.Option(help="Append a line per result to this file.")]
 All = Annotated[bool, typer.Option("--all", help="Write a line for each frame, also if nothing is found in it.")]
@@ -57,7 +64,7 @@ Allow = Annotated[list[str] | None, typer.Option(metavar="SCHEME", help="Allow a
 @with_flags
 def watch(
     streams: Streams,
-    task: Task = "detect",
+    task: Task = "",
     model: Model = "",
     labels: Labels = None,
     jsonl: Jsonl = None,
@@ -79,9 +86,9 @@ def watch(
     console = make_console(stderr=True, soft_wrap=True)
     if all_frames and jsonl is None:
         raise typer.BadParameter("lines go to the file of --jsonl: name one", param_hint="--all")
-    if record is not None and task == "style":
-        raise typer.BadParameter("'style' finds nothing that could be recorded", param_hint="--record")
     work, options = _work(task, model, labels, flags), _options(streams, stall, give_up, allow)
+    if record is not None and work.task == STYLE:
+        raise typer.BadParameter("'style' finds nothing that could be recorded", param_hint="--record")
     place, sites = _place(web), _sites(embed or [], web)
     with contextlib.ExitStack() as stack:
         viewer = stack.enter_context(open_viewer(work))
@@ -103,8 +110,14 @@ def watch(
 
 
 def _work(task: str, model: str, labels: Path | None, flags: GpuFlags) -> Work:
+    given, task = task, task_for(task, model, DETECT)
     if task == RAW:
-        raise typer.BadParameter("raw outputs are for `process`: a task says what was found", param_hint="--task")
+        raise typer.BadParameter(
+            "raw outputs are for `process`: name a task that says what was found; no task knows the model by itself"
+            if not given
+            else "raw outputs are for `process`: a task says what was found",
+            param_hint="--task",
+        )
     try:
         return Work(task, model, save=(), labels=labels, options=flags.model_options())
     except ValueError as error:

@@ -22,7 +22,11 @@ class WorkOptions:
     """The fields of ``work.Work`` as a person gives them."""
 
     task: Annotated[
-        str, Option(help=f"One of {', '.join(task_names())}; by default style, or raw for a --model of your own.")
+        str,
+        Option(
+            help=f"One of {', '.join(task_names())}; by default the one that knows the --model best, or style without "
+            "a --model."
+        ),
     ] = ""
     model: Annotated[str, Option(help="A .tflite file or a known model; by default the task's own.")] = ""
     save: Annotated[
@@ -40,12 +44,17 @@ class WorkOptions:
         ),
     ] = "video"
     labels: Annotated[
-        Path | None, Option(help="The names of the model's classes, one per line, for a task that shows them.")
+        Path | None,
+        Option(help="The names of the model's classes, one per line; by default those in the model's own file."),
     ] = None
     mean: Annotated[
-        str, Option(help="For raw: mean of the picture's values, 0 to 1; one, or three with commas between.")
-    ] = "0"
-    std: Annotated[str, Option(help="For raw: their standard deviation, likewise.")] = "1"
+        str,
+        Option(
+            help="Mean of the picture's values, 0 to 1, that the model takes as 0; one, or three with commas between; "
+            "by default what the model's file says, or what models of the task usually take."
+        ),
+    ] = ""
+    std: Annotated[str, Option(help="Their standard deviation, likewise.")] = ""
     background: Annotated[
         str,
         Option(help="For matte: a colour as #rrggbb, a picture, or blur, behind people; by default a blue."),
@@ -98,7 +107,9 @@ def _resolved(background: str) -> str:
     return str(Path(background).resolve())
 
 
-def _numbers(text: str, option: str) -> tuple[float, ...]:
+def _numbers(text: str, option: str) -> tuple[float, ...] | None:
+    if not text:
+        return None
     try:
         return tuple(float(each) for each in text.split(","))
     except ValueError as error:

@@ -10,6 +10,8 @@ import numpy.typing as npt
 import framebind as fb
 
 from ..apis import GL
+from ..layouts import Layout
+from ..model_metadata import ModelMetadata
 from ..model_options import ModelOptions
 from ..models import find_model
 from ..network import Network, Sampling
@@ -91,6 +93,14 @@ class StreamNetwork(Network):
     @property
     def names(self) -> dict[int, str]:
         return self.shared.network.names
+
+    @property
+    def layouts(self) -> dict[int, Layout]:
+        return self.shared.network.layouts
+
+    @property
+    def metadata(self) -> ModelMetadata:
+        return self.shared.network.metadata
 
     def takes_any_size(self, tensor: int) -> bool:
         return self.shared.network.takes_any_size(tensor)

@@ -10,7 +10,7 @@ import framebind as fb
 
 from ..apis import BY_NAME
 from ..model_options import ModelOptions
-from ..work import RAW, STYLE, Work
+from ..work import DETECT, RAW, STYLE, Work, task_for
 from .figures import Snapshot
 from .recording import SPACE
 from .result import WatchResult
@@ -30,11 +30,12 @@ class Watch:
         Addresses (rtsp://, http://, srt://, rtmp://), numbers of cameras, and files, which play at their own rate.
     task : str
         "detect", "landmarks", "poses", "classify", "segment", "matte", "style", or the name of another file of
-        ``video/tasks``: what is done with each frame.
+        ``video/tasks``: what is done with each frame. By default the task that knows the model best, or "detect" if no
+        model is named.
     model : str or Path
         A .tflite file, or the name of a known model; the task's own by default.
     labels : str or Path, optional
-        A text file with the names of the classes of "detect" or "classify", one per line.
+        A text file with the names of the model's classes, one per line; by default those in the model's own file.
     backend : {"opengl", "opencl", "cuda", "auto"}
         The API that runs the model. On CUDA, which "auto" is on a GPU of NVIDIA, NVDEC decodes.
     options : StreamOptions, optional
@@ -65,7 +66,7 @@ class Watch:
     def __init__(
         self,
         streams: Sequence[str | Path | int],
-        task: str = "detect",
+        task: str = "",
         model: str | Path = "",
         *,
         labels: str | Path | None = None,
@@ -78,6 +79,7 @@ class Watch:
             raise ValueError(f"streams={streams!r} is no list of streams: put one alone into a list, too")
         if backend not in (*BY_NAME, "auto"):
             raise ValueError(f"backend '{backend}' is none of {', '.join(BY_NAME)}, auto")
+        task = task_for(task, str(model), DETECT)
         if task == RAW or (task == STYLE and record is not None):
             raise ValueError(
                 f"the task '{task}' finds nothing: take another one to be told, or to record, what is there"

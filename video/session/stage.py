@@ -41,10 +41,11 @@ class VideoStage:
     ----------
     task : str
         "style", "segment", "matte", "detect", "landmarks", "poses", "classify", "raw", or the name of another file of
-        ``video/tasks``: what is done with each frame; "raw" by default if a model is named. Its rows have a further
-        key ``outputs``: a float32 array for each output of the model, by name.
+        ``video/tasks``: what is done with each frame. By default the task that knows the model best, or "style" if
+        no model is named. "raw", for models that no other task knows, gives rows a further key ``outputs``: a float32
+        array for each output of the model, by name.
     model : str or Path
-        A .tflite file, or the name of a known model; the task's own by default.
+        A .tflite file, or the name of a known model; the task's own by default. Without a task it is read at once.
     save : one or several of {"video", "masks", "jsonl", "parquet", "npz"}
         The files that are written for each video: the painted video with its sound, the masks of "segment" or "matte",
         a line of JSON for each row, Parquet (by pyarrow), or, for "raw", the outputs of all frames as arrays for
@@ -62,9 +63,10 @@ class VideoStage:
     start, end : float, optional
         Seconds of the first frame, and of the first one that is left out.
     labels : str or Path, optional
-        A text file with the names of the classes of "detect" or "classify", one per line.
-    mean, std : float or three floats
-        Normalization of the picture's values, from 0 to 1, for "raw": those that the model was trained with.
+        A text file with the names of the model's classes, one per line; by default those in the model's own file.
+    mean, std : float or three floats, optional
+        Normalization of the picture's values from 0 to 1, as in the model's training; by default what the model's own
+        file says, or else what models of the task usually take.
     background : str, optional
         A colour as #rrggbb, a picture file or "blur", behind the people of "matte".
     suffix, codec, quality : optional
@@ -83,6 +85,8 @@ class VideoStage:
     ValueError
         For a task or a kind of file that there is not, for options of another task, for files without a folder, and for
         an end that is not after the start.
+    ModelError
+        If the task is to be chosen, and the model cannot be read.
 
     Examples
     --------
@@ -106,8 +110,8 @@ class VideoStage:
         start: float = 0.0,
         end: float | None = None,
         labels: Source | None = None,
-        mean: float | Sequence[float] = 0.0,
-        std: float | Sequence[float] = 1.0,
+        mean: float | Sequence[float] | None = None,
+        std: float | Sequence[float] | None = None,
         background: str = "",
         suffix: str = ".mp4",
         codec: str | None = None,
@@ -255,7 +259,9 @@ def _given(value: Any) -> Any:
     return None if value != value else value
 
 
-def _channels(values: float | Sequence[float]) -> tuple[float, ...]:
+def _channels(values: float | Sequence[float] | None) -> tuple[float, ...] | None:
+    if values is None:
+        return None
     return (float(values),) if isinstance(values, int | float) else tuple(map(float, values))
 
 

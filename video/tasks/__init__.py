@@ -4,8 +4,16 @@ from __future__ import annotations
 
 from importlib import import_module
 from pkgutil import iter_modules
+from typing import NamedTuple
 
-from ..task import VideoTask
+from ..task import Fit, Model, VideoTask
+
+
+class Choice(NamedTuple):
+    """A task that takes a model, by name, and why."""
+
+    name: str
+    fit: Fit
 
 
 def task_names() -> list[str]:
@@ -28,3 +36,16 @@ def tasks_that_take(option: str) -> list[str]:
 def tasks_that_save(kind: str) -> list[str]:
     """The names of the tasks with this kind of saved files."""
     return [name for name in task_names() if kind in find_task(name).saves]
+
+
+def tasks_for(model: Model) -> list[Choice]:
+    """The tasks that take a model which is named alone: those that know it best first, then in the alphabet's order.
+
+    The last one is "raw", which takes any model.
+    """
+    found = list[Choice]()
+    for name in task_names():
+        fits = find_task(name).fits
+        if fits is not None and (fit := fits(model)) is not None:
+            found.append(Choice(name, fit))
+    return sorted(found, key=lambda choice: -choice.fit.match)

@@ -11,8 +11,8 @@ import numpy.typing as npt
 
 import framebind as fb
 
-from ..network import Crop, Sampling
-from ..task import Finder, Model, Run, VideoTask
+from ..network import Crop, Values
+from ..task import Finder, Fit, Match, Model, Run, VideoTask, picture_of, sampling_of
 from ..vision.captions import GROUND, text_height
 from ..vision.labels import read_labels
 from ..vision.palette import Color
@@ -27,17 +27,37 @@ TRACK = (1.0, 1.0, 1.0, 0.15)
 """Colours of the bars: of the likeliest class, of the others, and of their background."""
 
 
-def finder(model: Model, size: tuple[int, int], labels: Path | None = None) -> Finder:
+def fits(model: Model) -> Fit | None:
+    """Whether the model's one output has a score for each class."""
+    shapes = list(model.outputs.values())
+    if picture_of(model) is None or len(shapes) != 1 or math.prod(shapes[0]) != max(shapes[0], default=0):
+        return None
+    if model.metadata.task == "classify":
+        return Fit(Match.METADATA, "its file says that it classifies")
+    count = math.prod(shapes[0])
+    return Fit(Match.SHAPES, f"its one output is {count} numbers, as scores of classes are") if count > 1 else None
+
+
+def finder(
+    model: Model,
+    size: tuple[int, int],
+    labels: Path | None = None,
+    mean: Values | None = None,
+    std: Values | None = None,
+) -> Finder:
     """Find the likeliest classes in the middle of each frame.
 
     Raises ModelError for a model that is no classifier, SourceError for labels that are not this model's.
     """
-    names, crop = read_labels(labels, _classes(model)), middle(size)
+    names = read_labels(labels, _classes(model), model.metadata.classes)
+    # Ultralytics' classifiers, which say so, take 0 to 1; those of TensorFlow's zoo -1 to 1.
+    usual = (0.0, 1.0) if model.metadata.task else (0.5, 0.5)
+    sampling = sampling_of(model, mean, std, usual=usual, crop=middle(size))
     found = list[tuple[int, float]]()
 
     def find(run: Run) -> list[dict[str, Any]]:
         nonlocal found
-        (scores,) = run(Sampling(0.5, 0.5, crop, 0.0))
+        (scores,) = run(sampling)
         found = best(scores.ravel())
         return as_rows(found, names)
 
@@ -92,4 +112,4 @@ def draw_best(marks: fb.video.Marks, found: list[tuple[int, float]], names: list
         marks.text(names[number], name, y + height // 8, height=height)
 
 
-TASK = VideoTask("mobilenet_v1_1.0_224", finder, options=("labels",), has_memory=False)
+TASK = VideoTask("mobilenet_v1_1.0_224", finder, options=("labels", "mean", "std"), has_memory=False, fits=fits)

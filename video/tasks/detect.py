@@ -12,8 +12,8 @@ import numpy.typing as npt
 
 import framebind as fb
 
-from ..network import Crop, Sampling
-from ..task import Finder, Model, Run, VideoTask
+from ..network import Crop, Values
+from ..task import Finder, Fit, Match, Model, Run, VideoTask, picture_of, sampling_of
 from ..vision import boxes, ssd
 from ..vision.captions import draw_notice, draw_tag
 from ..vision.labels import names_without_background, read_labels
@@ -68,31 +68,51 @@ def objects() -> Detector:
     return Detector(ssd.coco_anchors(), "objects", 1, 1, 0.5, 0.5, stretched=True)
 
 
-def finder(model: Model, size: tuple[int, int], score: float | None = None, labels: Path | None = None) -> Finder:
+def fits(model: Model) -> Fit | None:
+    """Whether the model is a known detector, or ends with TFLite_Detection_PostProcess."""
+    shapes = list(model.outputs.values())
+    if picture_of(model) is None:
+        return None
+    if ssd.is_selected(shapes):
+        return Fit(Match.OUTPUTS, "its four outputs are those of TFLite_Detection_PostProcess")
+    if _known(shapes) is not None:
+        return Fit(Match.OUTPUTS, f"its outputs {shapes} are those of a detector that is known here")
+    return None
+
+
+def finder(
+    model: Model,
+    size: tuple[int, int],
+    score: float | None = None,
+    labels: Path | None = None,
+    mean: Values | None = None,
+    std: Values | None = None,
+) -> Finder:
     """Find faces or objects, and smooth their boxes.
 
     ``score`` is the least score of a box, from 0 to 1; None takes the detector's own. Raises ModelError for a model
     that is not a known detector.
     """
     if ssd.is_selected(list(model.outputs.values())):
-        names, crop = names_without_background(labels), whole(size)
+        names, crop = names_without_background(labels, model.metadata.classes), whole(size)
 
         def look(outputs: Sequence[Array]) -> list[Detection]:
             return _detected(outputs, size, score, names)
     else:
         detector, classes = _detector(model)
-        names = ["face"] if classes == 1 and labels is None else read_labels(labels, classes)
+        known = model.metadata.classes or (["face"] if classes == 1 else [])
+        names = read_labels(labels, classes, known)
         crop = whole(size) if detector.stretched else square(size)
         select = selector(detector, classes, list(model.outputs.values()), score)
 
         def look(outputs: Sequence[Array]) -> list[Detection]:
             return detect(select(outputs), crop)
 
-    found: list[Detection] = []
+    sampling, found = sampling_of(model, mean, std, usual=(0.5, 0.5), crop=crop), list[Detection]()
 
     def find(run: Run) -> list[dict[str, Any]]:
         nonlocal found
-        found = match(look(run(Sampling(0.5, 0.5, crop, 0.0))), found)
+        found = match(look(run(sampling)), found)
         return [as_row(each, names) for each in found]
 
     return Finder(find, lambda marks: draw_boxes(marks, found, names, size))
@@ -202,12 +222,19 @@ def draw_boxes(marks: fb.video.Marks, found: list[Detection], names: list[str], 
         draw_tag(marks, f"{names[each.number]} {each.score:.0%}", left - thick / 2, top, color, size)
 
 
+def _known(shapes: Sequence[tuple[int, ...]]) -> tuple[Callable[[], Detector], int] | None:
+    """The known detector with outputs of these shapes, which is made by a call, and the number of its classes."""
+    ends = sorted(shape[-2:] for shape in shapes)
+    if ends == [(896, 1), (896, 16)]:
+        return faces, 1
+    if len(ends) == 2 and ends[0] == (2034, 4) and ends[1][0] == 2034:
+        return objects, ends[1][1]
+    return None
+
+
 def _detector(model: Model) -> tuple[Detector, int]:
-    shapes = sorted(shape[-2:] for shape in model.outputs.values())
-    if shapes == [(896, 1), (896, 16)]:
-        return faces(), 1
-    if len(shapes) == 2 and shapes[0] == (2034, 4) and shapes[1][0] == 2034:
-        return objects(), shapes[1][1]
+    if (found := _known(list(model.outputs.values()))) is not None:
+        return found[0](), found[1]
     raise fb.ModelError(
         f"{model.path.name} is no detector that is known here: its outputs are {list(model.outputs.values())}, not "
         "1x896x16 and 1x896x1 (faces), 1x2034x4 and 1x2034x91 (SSD MobileNet v2 at 320x320) nor boxes "
@@ -215,4 +242,4 @@ def _detector(model: Model) -> tuple[Detector, int]:
     )
 
 
-TASK = VideoTask("face_detection_front", finder, options=("labels",))
+TASK = VideoTask("face_detection_front", finder, options=("labels", "mean", "std"), fits=fits)

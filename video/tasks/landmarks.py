@@ -14,7 +14,7 @@ import numpy.typing as npt
 import framebind as fb
 
 from ..network import Sampling
-from ..task import Finder, Model, Run, VideoTask
+from ..task import Finder, Fit, Match, Model, Run, VideoTask, picture_of
 from ..vision.captions import draw_notice
 from ..vision.one_euro import OneEuro
 from ..vision.regions import Region, disagreement, hand_region, pose_region, to_picture, upper_body, whole
@@ -101,7 +101,9 @@ class Follower:
     def __init__(self, model: Model, size: tuple[int, int]) -> None:
         """``size`` is the frames' (width, height). Raises ModelError for a model that is not known here."""
         self.kind, self._size = _kind(model), size
-        ((_, self._side, *_),) = model.inputs.values()
+        picture = picture_of(model)
+        assert picture is not None, "the kind was found"
+        self._side = picture.height
         self._smooth = OneEuro(MIN_CUTOFF, BETA)
         self.last: Skeleton | None = None
 
@@ -177,15 +179,27 @@ def _color(kind: Kind, number: int) -> tuple[float, float, float]:
     return LEFT if number in (1, 2, 3) or (number > 6 and number % 2) else RIGHT
 
 
-def _kind(model: Model) -> Kind:
+def fits(model: Model) -> Fit | None:
+    """Whether the model is a known one of landmarks."""
+    kind = _known(model)
+    return None if kind is None else Fit(Match.OUTPUTS, f"its first outputs are a {kind.name}'s points")
+
+
+def _known(model: Model) -> Kind | None:
     sizes = [math.prod(shape) for shape in model.outputs.values()]
-    for kind in (POSE, HAND):
-        if sizes[:2] == [kind.points * kind.numbers, 1]:
-            return kind
+    if picture_of(model) is None:
+        return None
+    return next((kind for kind in (POSE, HAND) if sizes[:2] == [kind.points * kind.numbers, 1]), None)
+
+
+def _kind(model: Model) -> Kind:
+    if (kind := _known(model)) is not None:
+        return kind
+    sizes = [math.prod(shape) for shape in model.outputs.values()]
     raise fb.ModelError(
         f"{model.path.name} is no landmark model that is known here: its first outputs have {sizes[:2]} numbers, not "
         "195 and 1 (pose_landmark_lite) nor 63 and 1 (hand_landmark_lite)"
     )
 
 
-TASK = VideoTask("pose_landmark_lite", finder)
+TASK = VideoTask("pose_landmark_lite", finder, fits=fits)

@@ -9,8 +9,9 @@ import numpy as np
 
 import framebind as fb
 
+from ..layouts import PictureShape
 from ..network import Crop, Sampling
-from ..task import Finder, Model, Run, Variant, VideoTask
+from ..task import Finder, Fit, Match, Model, Run, Variant, VideoTask, maps_of, picture_of
 from ..vision.captions import draw_notice
 from ..vision.one_euro import OneEuro
 from ..vision.palette import Color, palette
@@ -28,7 +29,7 @@ BONES = (*(bone for bone in TREE if bone not in ((0, 5), (0, 6))), (5, 6), (11, 
 """Key points that are joined by lines: the model's bones, with the shoulders and hips in place of the neck."""
 _COLORS: list[Color] = palette(2 * MOST_PEOPLE)[::2]
 _CHANNELS = {"heatmap": 17, "offset": 34, "displacement_fwd": 32, "displacement_bwd": 32}
-"""The last dimension of each output, by a part of its name."""
+"""The channels of each output, by a part of its name."""
 
 
 class Followed:
@@ -47,10 +48,11 @@ def finder(model: Model, size: tuple[int, int], people: People = "several", scor
     two values are variants. ``score`` is the least score of a person, and of a key point that is drawn. Raises
     ModelError for a model without PoseNet's outputs.
     """
-    tensors, stride = output_parts(model), _stride(model)
-    ((_, height, width, *_),) = model.inputs.values()
-    crop = fitted(size, (width, height))
-    scale = crop[2] / width, crop[3] / height
+    parts, stride = output_parts(model), _stride(model)
+    picture = picture_of(model)
+    assert picture is not None, "the parts were found"
+    crop = fitted(size, picture.size)
+    scale = crop[2] / picture.width, crop[3] / picture.height
     found: list[Followed] = []
     mode: People = people
 
@@ -61,7 +63,8 @@ def finder(model: Model, size: tuple[int, int], people: People = "several", scor
     def look(run: Run) -> list[dict[str, Any]]:
         nonlocal found
         outputs = dict(zip(model.outputs, run(Sampling(0.5, 0.5, crop, 0.0)), strict=True))
-        maps = from_tensors(*[outputs[tensors[part]] for part in _CHANNELS], stride=stride)
+        last = [shape.from_tensor(outputs[tensor])[None] for tensor, shape in map(parts.__getitem__, _CHANNELS)]
+        maps = from_tensors(*last, stride=stride)
         new = [Followed(person, crop, scale) for person in find(maps, mode, score)]
         found = match(new, found, SAME_PERSON * max(size))
         return as_rows(found)
@@ -131,16 +134,19 @@ def draw_people(marks: fb.video.Marks, found: list[Followed], size: tuple[int, i
                 marks.point(*place, (1.0, 1.0, 1.0), 2.5 * thick)
 
 
-def output_parts(model: Model) -> dict[str, int]:
-    """The outputs by a part of their names, as _CHANNELS has them. Raises ModelError for a model without them."""
-    found: dict[str, int] = {}
-    for tensor, shape in model.outputs.items():
-        part = next((part for part in _CHANNELS if part in model.names[tensor]), "")
-        if part and len(shape) == 4 and shape[-1] == _CHANNELS[part]:
-            found[part] = tensor
-    images = list(model.inputs.values())
-    cells = {model.outputs[tensor][:3] for tensor in found.values()}
-    if len(found) < len(_CHANNELS) or len(images) != 1 or len(images[0]) != 4 or len(cells) > 1:
+def fits(model: Model) -> Fit | None:
+    """Whether the model has PoseNet's outputs."""
+    is_known = len(_parts(model)) == len(_CHANNELS)
+    return Fit(Match.OUTPUTS, "its outputs have PoseNet's names and channels") if is_known else None
+
+
+def output_parts(model: Model) -> dict[str, tuple[int, PictureShape]]:
+    """The outputs and their sizes by a part of their names, as _CHANNELS has them.
+
+    Raises ModelError for a model without them.
+    """
+    found = _parts(model)
+    if len(found) < len(_CHANNELS):
         raise fb.ModelError(
             f"{model.path.name} is no PoseNet: it needs one picture and the outputs heatmap (1xRxCx17), offset "
             f"(1xRxCx34), displacement_fwd and displacement_bwd (1xRxCx32), not {list(model.outputs.values())}"
@@ -148,10 +154,21 @@ def output_parts(model: Model) -> dict[str, int]:
     return found
 
 
+def _parts(model: Model) -> dict[str, tuple[int, PictureShape]]:
+    """The outputs of PoseNet that a model has, by name, all with as many cells."""
+    found: dict[str, tuple[int, PictureShape]] = {}
+    for tensor, shape in zip(model.outputs, maps_of(model), strict=True):
+        part = next((part for part in _CHANNELS if part in model.names[tensor]), "")
+        if part and shape is not None and shape.channels == _CHANNELS[part]:
+            found[part] = tensor, shape
+    return found if len({shape.size for _, shape in found.values()}) < 2 else {}
+
+
 def _stride(model: Model) -> float:
     """Pixels of the model's input between two cells of its outputs."""
-    rows, (image,) = model.outputs[output_parts(model)["heatmap"]][1], model.inputs.values()
-    return (image[1] - 1) / max(rows - 1, 1)
+    rows, picture = output_parts(model)["heatmap"][1].height, picture_of(model)
+    assert picture is not None, "the parts were found"
+    return (picture.height - 1) / max(rows - 1, 1)
 
 
-TASK = VideoTask("multi_person_mobilenet_v1_075_float", finder)
+TASK = VideoTask("multi_person_mobilenet_v1_075_float", finder, fits=fits)

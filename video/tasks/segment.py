@@ -5,8 +5,10 @@ Selfie models find people; DeepLab finds the classes of PASCAL VOC, and people a
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -15,10 +17,26 @@ import numpy.typing as npt
 import framebind as fb
 
 from ..copies import MASKS
-from ..network import Sampling
-from ..task import Drawing, Finder, Mask, Model, Run, Scene, Variant, VideoTask
+from ..layouts import PictureShape
+from ..network import Sampling, Values
+from ..task import (
+    Drawing,
+    Finder,
+    Fit,
+    Mask,
+    Match,
+    Model,
+    Run,
+    Scene,
+    Variant,
+    VideoTask,
+    maps_of,
+    picture_of,
+    sampling_of,
+)
 from ..vision.captions import draw_legend, draw_notice
 from ..vision.effects import Draw, background_texture, blurred, color_of, cutout
+from ..vision.labels import read_labels
 from ..vision.masks import OPACITY, SPREAD, GlMask
 from ..vision.masks_on_cpu import CpuMask
 from ..vision.masks_on_planes import MaskPainter
@@ -31,6 +49,8 @@ VOC = (
 """The 21 classes of PASCAL VOC (Everingham et al., 2010), in the order of DeepLab's scores."""
 PERSON = VOC.index("person")
 BACKGROUND = "#205080"
+MOST_CLASSES, COARSEST = 256, 16
+"""Most classes: their numbers are bytes. Pixels of the picture, at most, in the height of one of the output's."""
 LEGEND_FRAMES, LEAST_SHARE = 10, 0.004
 """Number of frames for which a class stays in the legend, and its least share of the picture."""
 
@@ -58,37 +78,64 @@ void main() {{ color = spread(uv, texture(frame, uv).rgb); }}
 class Segmentation(NamedTuple):
     """The output of a segmentation: scores of classes, or, if it has one channel, the probability of a person."""
 
-    width: int
-    height: int
-    channels: int
+    shape: PictureShape
+    names: Sequence[str]
+    """The names of the classes."""
+    sampling: Sampling
 
     @property
-    def sampling(self) -> Sampling:
-        """The model's input: selfie models take 0 to 1, DeepLab -1 to 1."""
-        return Sampling(0.0, 1.0, None, 0.0) if self.channels == 1 else Sampling(0.5, 0.5, None, 0.0)
-
-    @property
-    def names(self) -> Sequence[str]:
-        """The names of the classes."""
-        return VOC if self.channels == len(VOC) else [f"class {number}" for number in range(self.channels)]
+    def channels(self) -> int:
+        """The number of classes."""
+        return self.shape.channels
 
 
-def output_of(model: Model) -> Segmentation:
-    """The output of a segmentation model. Raises ModelError for another model."""
-    shapes = list(model.outputs.values())
-    if len(model.inputs) != 1 or len(shapes) != 1 or len(shapes[0]) != 4:
-        raise fb.ModelError(f"{model.path.name} is no segmentation: its outputs are {shapes}")
-    _, height, width, channels = shapes[0]
-    return Segmentation(width, height, channels)
+def fits(model: Model) -> Fit | None:
+    """Whether the model's one output has several channels, and is not much smaller than the picture."""
+    maps, picture = maps_of(model), picture_of(model)
+    if picture is None or len(maps) != 1 or (found := maps[0]) is None:
+        return None
+    # A frame has no fourth channel, three channels are a picture, and what is small are features for something else.
+    if (
+        picture.channels == 4
+        or found.channels in (1, 3)
+        or found.channels > MOST_CLASSES
+        or found.height * COARSEST < picture.height
+    ):
+        return None
+    return Fit(Match.SHAPES, f"its one output has {found.channels} channels of {found.width} x {found.height}")
 
 
-def finder(model: Model, size: tuple[int, int], effect: Effect | None = None, background: str = BACKGROUND) -> Finder:
+def output_of(
+    model: Model, labels: Path | None = None, mean: Values | None = None, std: Values | None = None
+) -> Segmentation:
+    """The output of a segmentation model. Raises ModelError for another model, SourceError for other labels.
+
+    Selfie models take pictures from 0 to 1, and DeepLab from -1 to 1, unless the model's file or the user says
+    something else.
+    """
+    maps = maps_of(model)
+    if len(maps) != 1 or (shape := maps[0]) is None or shape.channels > MOST_CLASSES:
+        raise fb.ModelError(f"{model.path.name} is no segmentation: its outputs are {list(model.outputs.values())}")
+    known = model.metadata.classes or (VOC if shape.channels == len(VOC) else ())
+    usual = (0.0, 1.0) if shape.channels == 1 else (0.5, 0.5)
+    return Segmentation(shape, read_labels(labels, shape.channels, known), sampling_of(model, mean, std, usual=usual))
+
+
+def finder(
+    model: Model,
+    size: tuple[int, int],
+    effect: Effect | None = None,
+    background: str = BACKGROUND,
+    labels: Path | None = None,
+    mean: Values | None = None,
+    std: Values | None = None,
+) -> Finder:
     """Find the shares of classes, or of people, and their mask. People are painted before the colour ``background``.
 
     The mask does not follow the picture's edges, because that is not read; painted frames do. Raises ModelError for a
     model whose output is not scores of classes.
     """
-    output = output_of(model)
+    output = output_of(model, labels, mean, std)
     is_classes = output.channels > 1 and effect in (None, "classes")
     mask, painter, found = CpuMask(None if is_classes else PERSON), MaskPainter(), list[dict[str, Any]]()
     names, colors = output.names if is_classes else (), palette(output.channels)
@@ -96,7 +143,7 @@ def finder(model: Model, size: tuple[int, int], effect: Effect | None = None, ba
     def find(run: Run) -> list[dict[str, Any]]:
         nonlocal found
         (scores,) = run(output.sampling)
-        mask.smooth(scores.reshape(output.height, output.width, output.channels))
+        mask.smooth(output.shape.from_tensor(scores))
         found = rows_of(mask.small, output if is_classes else None)
         return found
 
@@ -125,13 +172,13 @@ def rows_of(small: npt.NDArray[Any], classes: Segmentation | None) -> list[dict[
     if classes is None:
         share = float(np.mean(small >= 0.5))
         return [{"class": VOC[PERSON], "share": round(share, 6)}] if share > 0 else []
-    shares = shares_of(small, classes)
+    shares = shares_of(small, classes.channels)
     return [{"class": classes.names[number], "share": round(float(shares[number]), 6)} for number in present(shares)]
 
 
-def shares_of(numbers: npt.NDArray[Any], classes: Segmentation) -> npt.NDArray[Any]:
-    """The share of the picture that each class covers, from 0 to 1."""
-    return np.bincount(numbers.ravel(), minlength=classes.channels) / numbers.size
+def shares_of(numbers: npt.NDArray[Any], classes: int) -> npt.NDArray[Any]:
+    """The share of the picture that each of so many classes covers, from 0 to 1."""
+    return np.bincount(numbers.ravel(), minlength=classes) / numbers.size
 
 
 def present(shares: npt.NDArray[Any]) -> list[int]:
@@ -152,15 +199,22 @@ def draw_classes(marks: fb.video.Marks, found: list[int], classes: Segmentation,
 # The picture by OpenGL ------------------------------------------------------------------------------------------------
 
 
-def drawing(scene: Scene, effect: Effect | None = None, background: str = BACKGROUND) -> Drawing:
+def drawing(
+    scene: Scene,
+    effect: Effect | None = None,
+    background: str = BACKGROUND,
+    labels: Path | None = None,
+    mean: Values | None = None,
+    std: Values | None = None,
+) -> Drawing:
     """Draw the effect, by masks that stay on the GPU and follow the picture's edges.
 
     ``background`` is a colour (#rrggbb) or a picture file. Raises ModelError for a model whose output is not scores of
     classes, or that lacks the effect's classes; SourceError for a background that cannot be read.
     """
-    network, output = scene.network, output_of(scene.network)
+    network, output = scene.network, output_of(scene.network, labels, mean, std)
     (image,), (tensor,) = network.inputs, network.outputs
-    scores = fb.GlBuffer(output.width * output.height * output.channels * 4, label="the scores")
+    scores = fb.GlBuffer(4 * math.prod(output.shape.shape), label="the scores")
     network.bind(tensor, scores)
     effects: dict[str, _Effect] = {}
     if output.channels > 1:
@@ -203,7 +257,7 @@ class _Effect(NamedTuple):
 
 def _classes(picture: fb.GlTexture, scores: fb.GlBuffer, output: Segmentation) -> _Effect:
     """The classes in colour, with a legend."""
-    numbers = GlMask(scores, (output.width, output.height), output.channels, picture.size)
+    numbers = GlMask(scores, output.shape, picture.size)
     texts = ", ".join(f"vec3{color}" for color in palette(output.channels))
     colors = f"const vec3 PALETTE[{output.channels}] = vec3[{output.channels}]({texts});\n"
     program, number, legend = fb.FragmentProgram(colors + _CLASSES), 0, list[int]()
@@ -212,7 +266,7 @@ def _classes(picture: fb.GlTexture, scores: fb.GlBuffer, output: Segmentation) -
         nonlocal number, legend
         program.draw(picture, numbers.smooth(frame))
         if number % LEGEND_FRAMES == 0:
-            legend = present(shares_of(numbers.small(), output))
+            legend = present(shares_of(numbers.small(), output.channels))
         number += 1
 
     def mask() -> Mask:
@@ -234,7 +288,7 @@ def _classes(picture: fb.GlTexture, scores: fb.GlBuffer, output: Segmentation) -
 
 def _people(picture: fb.GlTexture, scores: fb.GlBuffer, output: Segmentation, background: str) -> dict[str, _Effect]:
     """People before a background, and people before a blurred one."""
-    people = GlMask(scores, (output.width, output.height), output.channels, picture.size, person=PERSON)
+    people = GlMask(scores, output.shape, picture.size, person=PERSON)
 
     def mask_of(frame: fb.GlTexture) -> fb.GlTexture:
         people.smooth(frame)
@@ -259,4 +313,7 @@ def _people(picture: fb.GlTexture, scores: fb.GlBuffer, output: Segmentation, ba
     }
 
 
-TASK = VideoTask("deeplabv3_257_mv_gpu", finder, drawing, saves=("video", "masks", "jsonl", "parquet"))
+TASK = VideoTask(
+    "deeplabv3_257_mv_gpu", finder, drawing, options=("labels", "mean", "std"),
+    saves=("video", "masks", "jsonl", "parquet"), fits=fits,
+)  # fmt: skip

@@ -18,9 +18,10 @@ import numpy.typing as npt
 
 import framebind as fb
 
+from ..layouts import PictureShape, map_shape, picture_shape
 from ..models import DEFAULT_STYLE, find_model
-from ..network import Network, shapes
-from ..task import Drawing, Scene, Variant, VideoTask
+from ..network import Network, Values, shapes
+from ..task import Drawing, Fit, Match, Model, Scene, Variant, VideoTask, sampling_of
 from ..vision.pictures import photographs_of_skimage, read_picture, shrink
 
 Array = npt.NDArray[Any]
@@ -44,14 +45,34 @@ MULTIPLE = 4
 SHOW = "uniform sampler2D painted;\nvoid main() { color = vec4(texture(painted, uv).rgb, 1.0); }\n"
 
 
-def drawing(scene: Scene, styles: Sequence[Path] = ()) -> Drawing:
+def fits(model: Model) -> Fit | None:
+    """Whether the model makes a picture, as large as the one that it takes or larger, of it alone or in a style."""
+    pictures = _inputs(model)
+    if set(pictures) not in ({3}, {3, 100}) or len(model.outputs) != 1:
+        return None
+    ((tensor, shape),), picture = model.outputs.items(), pictures[3][1]
+    painted = map_shape(shape, model.layouts[tensor], picture)
+    if painted is None or painted.channels != 3 or painted.height < picture.height:
+        return None
+    return Fit(Match.SHAPES, f"its one output is a picture of {painted.width} x {painted.height}")
+
+
+def _inputs(model: Model) -> dict[int, tuple[int, PictureShape]]:
+    """The model's inputs and their sizes, by the number of channels."""
+    found = ((tensor, picture_shape(shape, model.layouts[tensor])) for tensor, shape in model.inputs.items())
+    return {shape.channels: (tensor, shape) for tensor, shape in found if shape is not None}
+
+
+def drawing(
+    scene: Scene, styles: Sequence[Path] = (), mean: Values | None = None, std: Values | None = None
+) -> Drawing:
     """Bind the painted picture once; bind each frame, with the style's vector if the model takes one, and paint it.
 
-    Raises ModelError for a model that paints no pictures, or for ``styles`` given to a model that has one of its own;
-    SourceError for a style that is no picture, or if there is none.
+    ``mean`` and ``std`` are those of both pictures' values from 0 to 1. Raises ModelError for a model that paints no
+    pictures, or for ``styles`` given to a model that has one of its own; SourceError for a style that is no picture, or
+    if there is none.
     """
-    network = scene.network
-    inputs = {shape[-1]: index for index, shape in network.inputs.items()}
+    network, inputs = scene.network, _inputs(scene.network)
     style, variants = None, list[Variant]()
     if set(inputs) == {3, 100}:
         style, variants = prepare_styles(styles or STYLES)
@@ -59,18 +80,21 @@ def drawing(scene: Scene, styles: Sequence[Path] = ()) -> Drawing:
         raise fb.ModelError(f"the model takes {sorted(inputs)} channels, not 3 (picture), or 3 and 100 (style)")
     elif styles:
         raise fb.ModelError(f"the model has one style of its own: leave out --style, or --model for '{ANY_STYLE}'")
-    _resize(network, inputs[3], scene.picture.size)
-    ((output, (_, height, width, channels)),) = network.outputs.items()
-    if channels != 3:
-        raise fb.ModelError(f"the model's output has {channels} channels, which is no picture")
-    painted = fb.GlTexture(width, height, "rgba8", label="the painted picture")
-    network.bind(output, painted)
+    image, picture = inputs[3]
+    _resize(network, image, picture, scene.picture.size)
+    ((output, shape),), layouts = network.outputs.items(), network.layouts
+    made = picture_shape(shape, layouts[output])
+    if made is None or made.channels != 3:
+        raise fb.ModelError(f"the model's output {shape} is no picture of 3 channels")
+    painted = fb.GlTexture(*made.size, "rgba8", label="the painted picture")
+    sampling = sampling_of(network, mean, std, usual=(0.0, 1.0))
+    network.bind_sampled(output, painted, sampling)
     show = fb.FragmentProgram(SHOW)
 
     def draw(frame: fb.GlTexture) -> None:
-        network.bind(inputs[3], frame)
+        network.bind_sampled(image, frame, sampling)
         if style is not None:
-            network.bind(inputs[100], style())
+            network.bind(inputs[100][0], style())
         network.run()
         show.draw(scene.picture, {"painted": painted})
 
@@ -111,14 +135,13 @@ def style_name(picture: Path) -> str:
     return NAMES[picture.name] if picture in STYLES else picture.stem
 
 
-def _resize(network: Network, image: int, picture: tuple[int, int]) -> None:
+def _resize(network: Network, image: int, shape: PictureShape, picture: tuple[int, int]) -> None:
     """Give a model of any size the picture's proportions (width, height), with as many pixels as the model has now."""
     if not network.takes_any_size(image):
         return
-    _, height, width, _ = network.inputs[image]
-    scale = math.sqrt(height * width / (picture[0] * picture[1]))
-    columns, rows = (max(MULTIPLE, round(side * scale / MULTIPLE) * MULTIPLE) for side in picture)
-    network.resize(image, (1, rows, columns, 3))
+    scale = math.sqrt(shape.height * shape.width / (picture[0] * picture[1]))
+    width, height = (max(MULTIPLE, round(side * scale / MULTIPLE) * MULTIPLE) for side in picture)
+    network.resize(image, shape._replace(height=height, width=width).shape)
 
 
 def style_vector(picture: Path) -> Array:
@@ -134,4 +157,4 @@ def style_vector(picture: Path) -> Array:
     return np.array(interpreter.get_tensor(interpreter.outputs()[0]), np.float32).reshape(100)
 
 
-TASK = VideoTask(DEFAULT_STYLE, None, drawing, has_memory=False, is_painted=False)
+TASK = VideoTask(DEFAULT_STYLE, None, drawing, options=("mean", "std"), has_memory=False, is_painted=False, fits=fits)

@@ -2,35 +2,39 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import framebind as fb
 
 
-def read_labels(path: Path | None, classes: int) -> list[str]:
-    """The name of each class: the lines of a text file, or "class" and a number if there is no file.
+def read_labels(path: Path | None, classes: int, known: Sequence[str] = ()) -> list[str]:
+    """The name of each class: the lines of a text file, or ``known`` names, or "class" and a number.
 
-    A file may leave out class 0 if that is the background. Raises SourceError for a file of another length.
+    ``known`` are those in the model's own file (``ModelMetadata.classes``); if they are too few or too many, they
+    belong to something else. Class 0 may be left out if that is the background. Raises SourceError for a text file of
+    another length.
     """
-    if path is None:
-        return [f"class {number}" for number in range(classes)]
-    names = _lines(path)
+    names = list(known) if path is None else _lines(path)
     if len(names) == classes - 1:
         names.insert(0, "background")
-    if len(names) != classes:
-        raise fb.SourceError(
-            f"the labels '{path}' have {len(names)} lines, but the model has {classes} classes: give it the file of "
-            "labels that belongs to the model, a line for each class"
-        )
-    return names
+    if len(names) == classes:
+        return names
+    if path is None:
+        return [f"class {number}" for number in range(classes)]
+    raise fb.SourceError(
+        f"the labels '{path}' have {len(names)} lines, but the model has {classes} classes: give it the file of "
+        "labels that belongs to the model, a line for each class"
+    )
 
 
-def names_without_background(path: Path | None) -> list[str]:
-    """The names in a text file, a line each, without the first one if that is the background ("???", "background").
+def names_without_background(path: Path | None, known: Sequence[str] = ()) -> list[str]:
+    """The names in a text file, or else the ``known`` ones, without a first one that is the background ("???",
+    "background").
 
-    Empty if there is no file. Raises SourceError.
+    Empty if there are none. Raises SourceError.
     """
-    names = [] if path is None else _lines(path)
+    names = list(known) if path is None else _lines(path)
     return names[1:] if names and names[0].strip().lower() in ("???", "background") else names
 
 

@@ -11,6 +11,7 @@ import numpy.typing as npt
 import framebind as fb
 
 from ..copies import DETECTIONS
+from ..layouts import PictureShape
 
 SPATIAL, RANGE, FLOOR, RADIUS = 1.0, 0.1, 1e-4, 2
 """Parameters of the joint bilateral filter: standard deviations in mask pixels and in colours from 0 to 1, the least
@@ -34,8 +35,12 @@ uniform sampler2D frame, previous;
 uniform float first;
 layout(std430, binding = 0) readonly buffer scores { float score[]; };
 ivec2 here;
-float at(int channel) { return score[(here.y * WIDTH + here.x) * CHANNELS + channel]; }
+float at(int channel) { return score[PLACE]; }
 """
+_PLACES = {
+    "nhwc": "(here.y * WIDTH + here.x) * CHANNELS + channel",
+    "nchw": "(channel * HEIGHT + here.y) * WIDTH + here.x",
+}
 # The Shannon entropy in bits of "person or not" says how little the new mask knows; MediaPipe's
 # SegmentationSmoothingCalculator mixes by (an approximation of) it.
 _PERSON = """
@@ -142,25 +147,25 @@ class GlMask:
     def __init__(
         self,
         scores: fb.GlBuffer,
-        size: tuple[int, int],
-        channels: int,
+        shape: PictureShape,
         large: tuple[int, int],
         *,
         person: int | None = None,
     ) -> None:
-        """``scores`` are float32 (height, width, channels) of ``size`` (width, height); ``large`` is the frames' size.
+        """``scores`` are float32 of a ``shape``; ``large`` is the frames' size (width, height).
 
         Scores of one channel are probabilities of a person, others those of classes. ``person`` is the number of the
         class of people, whose mask it is then; None for a mask of all classes.
         """
-        self._scores, self._channels, self._is_classes = scores, channels, person is None
-        constants = f"const int WIDTH = {size[0]}, HEIGHT = {size[1]}, CHANNELS = {channels};\n"
+        self._scores, self._channels, self._is_classes = scores, shape.channels, person is None
+        size = shape.size
+        constants = f"const int WIDTH = {size[0]}, HEIGHT = {size[1]}, CHANNELS = {shape.channels};\n"
         if person is None:
             constants, main = constants + f"const float STAY = {STAY};\n", _CLASS
         else:
             constants += f"const float MEMORY = {MEMORY};\nconst int PERSON = {person};\n"
             main = _PERSON
-        self._smooth = fb.FragmentProgram(constants + _SMALL + main)
+        self._smooth = fb.FragmentProgram(constants + _SMALL.replace("PLACE", _PLACES[shape.layout]) + main)
         self._previous, self._new = (fb.GlTexture(*size, "rgba16f", label=f"small mask {n}") for n in range(2))
         self._first = 1.0
         self._large_size = large

@@ -68,7 +68,7 @@ def test_any_model_s_outputs_are_saved_as_they_are(tmp_path: Path) -> None:
     (model := tmp_path / "exp.tflite").write_bytes(chain("EXP", shape=(1, 48, 64, 3)))
     source = write_clip(tmp_path / "a.mkv", "ffv1", "yuv444p", frames=3)
     result = CliRunner().invoke(
-        app, ["process", str(source), "--model", str(model), "--mean", "0.5,0.5,0.5", "--std", "0.25",
+        app, ["process", str(source), "--task", "raw", "--model", str(model), "--mean", "0.5,0.5,0.5", "--std", "0.25",
               "--output", str(tmp_path / "out"), "--cache", str(tmp_path / "cache")]
     )  # fmt: skip
     assert result.exit_code == 0, result.output
@@ -78,7 +78,7 @@ def test_any_model_s_outputs_are_saved_as_they_are(tmp_path: Path) -> None:
         seen = (np.log(read["t1"][:, 0]) * 0.25 + 0.5) * 255
         # Three roundings: to Y, to U or V, and back.
         np.testing.assert_allclose(seen, [picture(number) for number in range(3)], atol=2.5)
-    with fb.video.VideoStage(model=model) as stage:
+    with fb.video.VideoStage("raw", model) as stage:
         rows = stage.rows(source, end=0.06)
         (table,) = stage({"path": [str(source)]})
     assert [row["outputs"]["t1"].shape for row in rows] == [(1, 48, 64, 3)] * 2  # type: ignore[typeddict-item]
@@ -96,7 +96,7 @@ def test_raw_outputs_are_kept_in_memory_by_their_bytes() -> None:
 def test_outputs_of_an_integer_model_are_what_litert_s_stand_for(tmp_path: Path) -> None:
     (model := tmp_path / "int8.tflite").write_bytes(convolution("int8", (1, 8, 8, 3), 4))
     cv2.imwrite(str(tmp_path / "a.png"), np.full((8, 8, 3), 200, np.uint8))
-    with fb.video.VideoStage(model=model) as stage:
+    with fb.video.VideoStage("raw", model) as stage:
         (row,) = stage.rows(tmp_path / "a.png")
     interpreter = litert.Interpreter(model_path=str(model))
     interpreter.allocate_tensors()
@@ -113,13 +113,13 @@ def test_outputs_of_an_integer_model_are_what_litert_s_stand_for(tmp_path: Path)
     ("options", "message"),
     [
         (dict(task="raw"), "has no model of its own"),
-        (dict(model="m.tflite", save=["video"]), "the task 'raw' saves npz, not video"),
+        (dict(task="raw", model="m.tflite", save=["video"]), "the task 'raw' saves npz, not video"),
         (dict(task="detect", save=["npz"]), "npz is for the task raw"),
         (dict(task="detect", save=["masks"]), "masks is for the tasks matte and segment"),
         (dict(task="matte", save=["masks"], suffix=".png"), "masks are png or rle"),
-        (dict(task="matte", labels="a.txt"), "labels is for the tasks classify and detect"),
+        (dict(task="matte", labels="a.txt"), "labels is for the tasks classify, detect and segment"),
         (dict(task="segment", background="blur"), "background is for the task matte, not for 'segment'"),
-        (dict(model="m.tflite", std=[1.0, 0.0, 1.0]), "no std is 0"),
+        (dict(task="raw", model="m.tflite", std=[1.0, 0.0, 1.0]), "no std is 0"),
         (dict(task="detect", backend="vulkan"), "backend 'vulkan' is none of"),
     ],
 )

@@ -14,6 +14,8 @@ import numpy.typing as npt
 import pytest
 
 import framebind as fb
+from framebind.video.layouts import Layout
+from framebind.video.model_metadata import ModelMetadata
 from framebind.video.network import Sampling, resample, shapes
 from framebind.video.results.rows import make_rows
 from framebind.video.tasks import find_task, task_names
@@ -39,6 +41,8 @@ class CpuModel:
     inputs: dict[int, tuple[int, ...]] = field(init=False)
     outputs: dict[int, tuple[int, ...]] = field(init=False)
     names: dict[int, str] = field(init=False)
+    layouts: dict[int, Layout] = field(init=False)
+    metadata = ModelMetadata()
 
     def __post_init__(self) -> None:
         self._interpreter = litert.Interpreter(model_path=str(self.path))
@@ -46,6 +50,7 @@ class CpuModel:
         details = self._interpreter.get_input_details(), self._interpreter.get_output_details()
         self.inputs, self.outputs = map(shapes, details)
         self.names = {each["index"]: each["name"] for each in details[1]}
+        self.layouts = dict.fromkeys((*self.inputs, *self.outputs), "nhwc")
 
     def run(self, picture: npt.NDArray[np.uint8], sampling: Sampling) -> list[npt.NDArray[np.float32]]:
         ((tensor, shape),) = self.inputs.items()

@@ -78,7 +78,7 @@ class TestOnTheGpu:
         network.bind(image, fb.GlTexture.from_array(rgb), mean=0.5, std=0.5, crop=crop)
         network.run()
         tensors, numbers = poses.output_parts(network), list(network.outputs)
-        found = posenet.from_tensors(*[outputs[numbers.index(tensors[part])] for part in NAMES], stride=32.0)
+        found = posenet.from_tensors(*[outputs[numbers.index(tensors[part][0])] for part in NAMES], stride=32.0)
         expected = on_cpu(path, resample(rgb, shape[1:3], crop, 0.0) / np.float32(127.5) - 1)
         # The model is quantized: a rounded step of its heat map is 0.1 to 0.2.
         assert np.abs(found.scores - expected.scores).mean() < 0.1

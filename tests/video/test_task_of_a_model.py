@@ -1,0 +1,118 @@
+"""A model alone names its task: each task says which models it takes, and the one that knows it best is taken."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import framebind as fb
+from framebind.__main__ import app
+from framebind.video.model_file import read_model_file
+from framebind.video.task import Match
+from framebind.video.tasks import tasks_for
+from framebind.video.work import task_for
+from support.demo_models import NAMES, brightness, color_classifier, moved, object_model, outputs_of
+from support.model_metadata import with_flatbuffer, with_json
+from support.tiny_models import chain, channels_first, constants
+
+
+def zeros(*shapes: Sequence[int]) -> bytes:
+    return constants(*(np.zeros(shape, np.float32) for shape in shapes), side=64)
+
+
+MODELS: dict[str, tuple[str, Callable[[], bytes]]] = {
+    "a mask": ("matte", lambda: brightness(1)),
+    "classes of each pixel": ("segment", lambda: brightness(21)),
+    "a coarse map of classes": ("segment", lambda: zeros((1, 16, 16, 150))),
+    "a picture": ("style", lambda: chain("EXP", shape=(1, 48, 64, 3))),
+    "a larger picture": ("style", lambda: zeros((1, 128, 128, 3))),
+    "scores of classes": ("classify", color_classifier),
+    "PoseNet": ("poses", lambda: constants(*outputs_of(moved(5, 10)), side=129, names=NAMES)),
+    "a hand": ("landmarks", lambda: zeros((1, 63), (1, 1), (1, 1), (1, 63))),
+    "selected boxes": ("detect", lambda: zeros((1, 10, 4), (1, 10), (1, 10), (1,))),
+    "features": ("raw", lambda: zeros((1, 2, 2, 64))),
+    "a smaller picture": ("raw", lambda: zeros((1, 32, 32, 3))),
+    "another number": ("raw", lambda: zeros((1, 1))),
+    "a picture of five channels": ("raw", lambda: chain("EXP", shape=(1, 8, 8, 5))),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("is_first", [False, True], ids=["nhwc", "nchw"])
+@pytest.mark.parametrize("kind", MODELS)
+def test_outputs_name_the_task(kind: str, is_first: bool, tmp_path: Path) -> None:
+    name, make = MODELS[kind]
+    (path := tmp_path / "model.tflite").write_bytes(channels_first(make()) if is_first else make())
+    best, *others = tasks_for(read_model_file(path))
+    assert best.name == name == task_for("", str(path)) and best.fit.because
+    assert not others or others[-1].name == "raw"
+    assert task_for("poses", str(path)) == "poses" and task_for("", "") == "style"
+
+
+def test_known_models_name_their_tasks(model_path: Callable[[str], Path], tmp_path: Path) -> None:
+    expected = {
+        "style_transfer_f16_384": "style", "deeplabv3_257_mv_gpu": "segment", "face_detection_front": "detect",
+        "selfie_segmentation": "matte", "pose_landmark_lite": "landmarks", "srvgg_x4": "style", "yolov8n_640": "raw",
+    }  # fmt: skip
+    for model, task in expected.items():
+        assert task_for("", str(model_path(model))) == task
+    assert task_for("", "style_transfer") == "style"
+    assert task_for("", str(object_model(tmp_path / "objects.tflite", logits=True))) == "detect"
+
+
+def test_what_the_file_says_counts_most(tmp_path: Path) -> None:
+    (path := tmp_path / "model.tflite").write_bytes(
+        with_json(color_classifier(), task="classify", names=list("abcdef"))
+    )
+    best, *_ = tasks_for(read_model_file(path))
+    assert best.name == "classify" and best.fit.match == Match.METADATA
+
+
+@pytest.mark.parametrize("context", ["gl"], indirect=True)
+@pytest.mark.usefixtures("context")
+def test_process_takes_the_task_names_and_normalization_of_the_model(tmp_path: Path) -> None:
+    labels = {("names.txt", ""): "red\ngreen\nblue\nd\ne\nf\n"}
+    content = with_flatbuffer(color_classifier(), mean=[0.0], std=[127.5], labels=labels)
+    (path := tmp_path / "colors.tflite").write_bytes(content)
+    cv2.imwrite(str(tmp_path / "a.png"), np.full((16, 16, 3), (0, 255, 0), np.uint8))
+    command = ["process", str(tmp_path / "a.png"), "--model", str(path), "--output", str(tmp_path / "out")]
+    done = CliRunner().invoke(app, [*command, "--save", "video,jsonl"])
+    assert done.exit_code == 0, done.output
+    rows = list(map(json.loads, (tmp_path / "out" / "a.png.jsonl").open()))
+    # Green is 2, the others are 0: softmax of 4 times the colours.
+    assert rows[0]["class"] == "green" and rows[0]["score"] == pytest.approx(np.exp(8) / (np.exp(8) + 5), abs=1e-3)
+    assert fb.video.VideoStage(model=path).work.task == "classify"
+    with fb.video.Watch([tmp_path / "a.png"], model=path) as watch:
+        assert next(watch).found[0]["class"] == "green"
+
+
+def test_what_is_saved_or_shown_needs_a_task_that_knows_the_model(tmp_path: Path) -> None:
+    (path := tmp_path / "model.tflite").write_bytes(zeros((1, 2, 2, 64)))
+    for command, message in (
+        (["process", "a.mp4", "--output", str(tmp_path), "--save", "video"], "the task of models that no other one"),
+        (["demo", "--headless"], "no task knows the outputs of"),
+        (["watch", "0"], "no task knows the model by itself"),
+    ):
+        done = CliRunner().invoke(app, [*command, "--model", str(path)])
+        assert done.exit_code == 2 and message in " ".join(done.output.replace("│", " ").split())
+    with pytest.raises(ValueError, match="the task 'raw' finds nothing"):
+        fb.video.Watch(["0"], model=path)
+
+
+def test_options_come_behind_the_name_of_a_demo() -> None:
+    done = CliRunner().invoke(app, ["demo", "--headless", "poses"])
+    assert done.exit_code == 2 and "demo poses --headless" in " ".join(done.output.replace("│", " ").split())
+    assert CliRunner().invoke(app, ["demo", "--headless"]).exit_code == 2
+
+
+def test_inspect_says_the_task_and_why(tmp_path: Path) -> None:
+    (path := tmp_path / "model.tflite").write_bytes(brightness(1))
+    said = " ".join(CliRunner().invoke(app, ["inspect", str(path)]).output.split())
+    assert "Its task for videos is matte, because its one output is a mask of 64 x 48." in said
+    content = json.loads(CliRunner().invoke(app, ["inspect", str(path), "--json"]).output)
+    assert [each["task"] for each in content["tasks"]] == ["matte", "raw"]
