@@ -45,6 +45,8 @@ if TYPE_CHECKING:
     from .cl import ClImage as ClImage
     from .cl import SharingReport as SharingReport
     from .cl import sharing_report as sharing_report
+    from .delegate.compiled_model import CompiledModel
+    from .delegate.tensor_buffer import TensorBuffer
     from .interop.discovery.compatibility import CompatibilityList
     from .interop.discovery.drivers import installed_apis
     from .interop.frames.write.sink import MarkedVideo as MarkedVideo
@@ -78,6 +80,7 @@ __all__ = [
     "BestOptions",
     "BindingError",
     "CompatibilityList",
+    "CompiledModel",
     "Delegate",
     "DelegateError",
     "DelegatedOp",
@@ -106,6 +109,7 @@ __all__ = [
     "Statistics",
     "StepCost",
     "StepTime",
+    "TensorBuffer",
     "TensorMemory",
     "TransferError",
     "WaitType",
@@ -156,6 +160,8 @@ _OLD = dict.fromkeys(("MarkedVideo", "Sink", "open_sink"), ".interop.frames.writ
 """Old names that other classes replace: they warn when they are used."""
 _LATE = {
     "CompatibilityList": ".interop.discovery.compatibility",
+    "CompiledModel": ".delegate.compiled_model",
+    "TensorBuffer": ".delegate.tensor_buffer",
     "Window": ".interop.gl.draw.window",
     "installed_apis": ".interop.discovery.drivers",
 }

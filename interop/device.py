@@ -228,6 +228,13 @@ class Fence(Protocol):
     """A point in a device's work."""
 
     @property
+    def handle(self) -> Any:
+        """The API's event, for other libraries, as long as this object lives: the address of a GLsync or a CUevent, or
+        a pyopencl.Event. None if the API has none.
+        """
+        ...
+
+    @property
     def done(self) -> bool: ...
     def wait(self) -> None:
         """Block the calling thread until the device has passed this point."""

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ...interop.errors import BindingError
+from ...kernels.tensor import LARGEST_RANK
 from ..litert.native import KERNEL_NAME, NativeDelegate, NativeGraph
 from ..plan.binding import Mappings
 from ..read.model import Model
@@ -71,6 +72,15 @@ class MainSubgraph:
         for partition in self._partitions_with(tensor):
             partition.bound.rebind(tensor)
         self._memory.unbind((0, tensor))
+
+    def takes_buffer(self, tensor: int) -> bool:
+        """Whether a buffer of float32 can be bound to a tensor."""
+        try:
+            info = self._partitions_with(tensor)[0].prepared.tensor(tensor)
+            self._refuse_shared(tensor, None)
+        except BindingError:
+            return False
+        return info is not None and info.dtype == "float32" and len(info.shape) <= LARGEST_RANK
 
     @property
     def _graph(self) -> NativeGraph | None:

@@ -91,6 +91,7 @@ class NullFence:
     """A point that is always passed."""
 
     done = True
+    handle = None
 
     def wait(self) -> None:
         return

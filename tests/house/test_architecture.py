@@ -44,7 +44,8 @@ FLOORS = {
     "cl cl.sharing cl.compute cl.backend frames.frame frames.decode frames.read "
     "frames.paint frames.write frames discovery",
     "delegate": "options read report litert transform lower cache compiler plan claim run statistics engine "
-    "gpu_delegate automatic alone signature_runner interpreter custom_operators",
+    "gpu_delegate automatic alone signature_runner interpreter custom_operators "
+    "tensor_buffer signatures compiled_model",
     "video": "assets models apis model_options copies signals layouts model_metadata network model_file task vision "
     "times results.rows tasks work results session workers live",
     "tools.certify": "tflite_writer cases graphs *",

@@ -39,6 +39,10 @@ WITHOUT_DEVICE: dict[str, tuple[Callable[[], object], str]] = {
     "Backend": (lambda: fb.list_backends()[0], "OpenGL, 'gl' or 'opengl'"),
     "BestOptions": (lambda: fb.BestOptions(None, False, 4, "no GPU"), "no GPU"),
     "video.Camera": (lambda: fb.video.Camera(0, "a webcam"), "a webcam"),
+    "CompiledModel": (
+        lambda: fb.CompiledModel.from_buffer(chain("EXP"), backend="null"),
+        "1 operator from x to t1, <Gpu",
+    ),
     "DelegatedOp": (lambda: interpreter_with(delegate()).delegated_ops()[0], "EXP"),
     "FoundGpu": (lambda: fb.FoundGpu("GPU-0", "NVIDIA H200", {"cuda": 0}), "NVIDIA H200"),
     "GpuDelegate": (delegate, "backend 'null', serves no interpreter"),
@@ -63,6 +67,7 @@ WITHOUT_DEVICE: dict[str, tuple[Callable[[], object], str]] = {
     "StepCost": (lambda: _served().steps()[0], "0 EXP"),
     "StepTime": (lambda: fb.StepTime("0 EXP 0", "copy", 12), "0 EXP 0"),
     "video.StreamOptions": (lambda: fb.video.StreamOptions(stall=3), "stall=3"),
+    "TensorBuffer": (lambda: fb.TensorBuffer.create_from_host_memory(np.zeros((2, 3), np.int8)), "(2, 3) int8"),
     "TensorMemory": (lambda: fb.TensorMemory(0, None, 0, 240, 0, 1), "nbytes=240"),
     "video.VideoPart": (lambda: fb.video.VideoPart(0.0, 1.0, 0, 25), "frames=25"),
     "video.VideoStage": (lambda: fb.video.VideoStage("detect"), "detect with face_detection_front"),

@@ -149,22 +149,23 @@ class ClDevice(BaseDevice[ClKernel, ClCommandList, ClBarrier]):
         return ClFence(self.context, self._barrier.watch)
 
     def wait_for(self, events: Sequence[Any]) -> None:
-        """Let everything submitted from now on begin after these pyopencl events. The CPU does not wait."""
+        """Let everything submitted from now on begin after these fences or pyopencl events. The CPU does not wait."""
         self.check()
+        events = [event.handle if isinstance(event, ClFence) else event for event in events]
         wrong = [event for event in events if not isinstance(event, cl.Event)]
         if wrong:
             raise BindingError(f"wait_for takes pyopencl events, and was given a {type(wrong[0]).__name__}")
         if not events:
             return
         try:
-            cl.enqueue_barrier(self.context.queue, wait_for=list(events))
+            cl.enqueue_barrier(self.context.queue, wait_for=events)
         except cl.Error as error:
             raise BindingError(f"{self.context} cannot wait for these events: {error}") from error
 
     def event(self) -> cl.Event:
         """An event that completes when everything submitted so far has."""
         self.check()
-        return ClFence(self.context, self._barrier.watch).event
+        return ClFence(self.context, self._barrier.watch).handle
 
     def finish(self) -> None:
         self.context.finish()

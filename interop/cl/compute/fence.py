@@ -29,7 +29,7 @@ class ClFence:
             loader().clReleaseEvent(self._event)
 
     @property
-    def event(self) -> cl.Event:
+    def handle(self) -> cl.Event:
         """The marker as a pyopencl.Event, which keeps it alive."""
         self._flush()
         assert self._event.value is not None

@@ -154,8 +154,11 @@ class GlDevice(BaseDevice[GlKernel, GlCommandList, GlBarrier]):
         return GlFence(self.context, self._barrier.watch)
 
     def wait_for(self, events: Sequence[Any]) -> None:
-        """Raise BindingError for any event: GL has none. Its commands run in the order in which they are issued."""
-        if events:
+        """Check that the events are fences of this context: its commands run in the order in which they are issued.
+
+        Raises BindingError for any other event: GL has none.
+        """
+        if not all(isinstance(event, GlFence) and event.context is self.context for event in events):
             raise BindingError(
                 "the model runs on OpenGL, which has no events to wait for: leave wait_for out (commands run "
                 "in the order in which they are issued), or use the backend 'opencl'"

@@ -16,7 +16,7 @@ class GlFence:
     """A point in the context's work. Poll it and wait for it on the context's own thread."""
 
     def __init__(self, context: GlContext, watch: BarrierWatch) -> None:
-        self._context, self._watch, self._made = context, watch, time.perf_counter()
+        self.context, self._watch, self._made = context, watch, time.perf_counter()
         self._sync: int | None = None
         context.objects.drain()
         self._sync = context.gl.glFenceSync(GL.SYNC_GPU_COMMANDS_COMPLETE, 0)
@@ -25,7 +25,12 @@ class GlFence:
 
     def __del__(self) -> None:
         if self._sync:
-            self._context.objects.defer_delete("sync", self._sync)
+            self.context.objects.defer_delete("sync", self._sync)
+
+    @property
+    def handle(self) -> int | None:
+        """The address of the GLsync, for contexts that share objects with this one."""
+        return self._sync
 
     @property
     def done(self) -> bool:
@@ -39,14 +44,14 @@ class GlFence:
         self._watch.waited(self._made)
 
     def _passed(self, flags: int, nanoseconds: int) -> bool:
-        if self._context.is_private:
-            with self._context.made_current():
-                status = self._context.gl.glClientWaitSync(self._sync, flags, nanoseconds)
+        if self.context.is_private:
+            with self.context.made_current():
+                status = self.context.gl.glClientWaitSync(self._sync, flags, nanoseconds)
         else:
-            self._context.check()
-            status = self._context.gl.glClientWaitSync(self._sync, flags, nanoseconds)
+            self.context.check()
+            status = self.context.gl.glClientWaitSync(self._sync, flags, nanoseconds)
         if status == GL.WAIT_FAILED:
             raise DeviceError(
-                f"waiting for {self._context} failed: the GPU was reset or the context lost; make a new one"
+                f"waiting for {self.context} failed: the GPU was reset or the context lost; make a new one"
             )
         return status in (GL.ALREADY_SIGNALED, GL.CONDITION_SATISFIED)
