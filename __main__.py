@@ -8,38 +8,50 @@ from __future__ import annotations
 import gc
 import os
 import sys
-from typing import Annotated
+from importlib import import_module
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 import framebind as fb
 
-from .demos.command import demo
-from .tools.commands.benchmark import benchmark
-from .tools.commands.certify import certify
-from .tools.commands.culprit import culprit
-from .tools.commands.devices import devices
-from .tools.commands.diff import diff
-from .tools.commands.doctor import doctor
-from .tools.commands.evaluate import evaluate
-from .tools.commands.inspect import inspect
-from .tools.commands.models import models
-from .tools.commands.process import process
-from .tools.commands.watch import watch
 from .tools.common.console import printable
-from .tools.common.flags import canonical
+from .tools.common.flags import ToolCommand, canonical
 from .tools.common.output import leave_stdout
-from .tools.measure.tool_flags import ToolCommand
 
-COMMANDS = (doctor, devices, inspect, models, benchmark, diff, culprit, certify, process, watch)
+COMMANDS = (
+    "doctor", "devices", "inspect", "models", "benchmark", "diff", "culprit", "certify", "process", "watch", "evaluate",
+    "demo",
+)  # fmt: skip
+
+
+class _Commands(TyperGroup):
+    """The commands. Each is imported when it is asked for, since importing them all takes longer than most starts."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        return _command(cmd_name) if cmd_name in COMMANDS else None
+
+
+def _command(name: str) -> Any:
+    """The command of that name, for Typer: its file's function, or group of commands, of the same name."""
+    module = import_module(".demos.command" if name == "demo" else f".tools.commands.{name}", __package__)
+    found = getattr(module, name)
+    if not isinstance(found, typer.Typer):
+        function, found = found, typer.Typer(add_completion=False)
+        found.command(cls=ToolCommand)(function)
+    command = typer.main.get_command(found)
+    command.name = name
+    return command
+
 
 app = typer.Typer(
-    no_args_is_help=True, pretty_exceptions_enable=False, context_settings={"token_normalize_func": canonical}
-)
-for command in COMMANDS:
-    app.command(cls=ToolCommand)(command)
-app.add_typer(evaluate, name="evaluate")
-app.add_typer(demo, name="demo")
+    cls=_Commands, no_args_is_help=True, pretty_exceptions_enable=False,
+    context_settings={"token_normalize_func": canonical},
+)  # fmt: skip
 
 
 def _print_version(wanted: bool) -> None:

@@ -32,6 +32,7 @@ from framebind.delegate.cache.stopwatch import Phase
 from framebind.tools.common.flags import canonical
 from framebind.video.assets import PHOTOGRAPH
 from framebind.video.models import find_local
+from support.command_line import commands_in
 from support.demo_models import brightness
 from support.environment import CUDA_DEVICES
 from support.public_names import public_names
@@ -255,8 +256,9 @@ def command_of(words: list[str]) -> tuple[Command, list[str]] | None:
     if module == "framebind":
         found: Command = typer.main.get_command(app)
         while isinstance(found, typer.core.TyperGroup) and rest and not rest[0].startswith("-") and rest[0] != "NAME":
-            assert rest[0] in found.commands, f"there is no command {' '.join(words)}"
-            found, rest = found.commands[rest[0]], rest[1:]
+            inner = commands_in(found)
+            assert rest[0] in inner, f"there is no command {' '.join(words)}"
+            found, rest = inner[rest[0]], rest[1:]
         return found, rest
     assert find_spec(module) is not None, f"there is no module {module}"
     if module.startswith("training."):
@@ -271,8 +273,7 @@ def options_of(command: Command) -> set[str]:
 
 
 def all_options(command: Command) -> set[str]:
-    inner = command.commands.values() if isinstance(command, typer.core.TyperGroup) else ()
-    return options_of(command).union(*map(all_options, inner))
+    return options_of(command).union(*map(all_options, commands_in(command).values()))
 
 
 def without_help(command: Command) -> Iterator[str]:
@@ -280,7 +281,7 @@ def without_help(command: Command) -> Iterator[str]:
     for parameter in command.params:
         if parameter.param_type_name == "option" and not (parameter.help or parameter.hidden):
             yield f"{command.name} {parameter.name}"
-    for inner in command.commands.values() if isinstance(command, typer.core.TyperGroup) else ():
+    for inner in commands_in(command).values():
         yield from without_help(inner)
 
 
@@ -319,14 +320,13 @@ def test_commands_and_their_options_exist(page: Path) -> None:
 
 
 def test_the_pages_list_every_command_and_demo_with_its_model() -> None:
-    found: Command = typer.main.get_command(app)
-    commands = found.commands
+    commands = commands_in(typer.main.get_command(app))
     readme, demos = (path.read_text(encoding="utf-8") for path in (ROOT / "README.md", DOCS / "demos.md"))
     assert set(re.findall(r"^\| `(\w+)` \|", readme, re.MULTILINE)) == set(commands)
     table = demos.partition("| demo |")[2].partition("\n\n")[0]
     listed = dict(re.findall(r"^\| `(\w+)` \|.*\| (.*) \|$", table, re.MULTILINE))
-    assert set(listed) == set(commands["demo"].commands)
-    for name, demo in commands["demo"].commands.items():
+    assert set(listed) == set(commands_in(commands["demo"]))
+    for name, demo in commands_in(commands["demo"]).items():
         (model,) = [p.default for p in demo.params if p.name == "model"]
         assert listed[name] == (f"`{model}`" if model else "the bundled one")
 

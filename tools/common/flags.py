@@ -6,12 +6,14 @@ from __future__ import annotations
 
 import functools
 import inspect
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, cast, get_type_hints
 
 import typer
+from typer.core import TyperCommand
 
 import framebind as fb
 
@@ -52,10 +54,33 @@ TFLITE_NAMES = {
 """Names of options here, by their names in TensorFlow Lite's tools, and a short name of the cache's folder."""
 
 
+BOOLEAN = re.compile(r"(--[\w-]+)=(true|false|1|0)")
+"""The form of a flag that is on or off in TensorFlow Lite's tools."""
+
+
 def canonical(name: str) -> str:
     """The name of an option here; underscores count as hyphens. typer calls this for each word that may be a name."""
     name = name.replace("_", "-")
     return TFLITE_NAMES.get(name, name)
+
+
+class ToolCommand(TyperCommand):
+    """A command whose flags may also be written with a value, as those of LiteRT's tools: ``--dry_run=true``."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the words of a command line."""
+        on = {canonical(name.lstrip("-")): param for param in self.params for name in param.opts}
+        words: list[str] = []
+        for word in args:
+            match = BOOLEAN.fullmatch(word)
+            param: Any = match and on.get(canonical(match[1].lstrip("-")))
+            if match is None or not getattr(param, "is_flag", False):
+                words.append(word)
+            elif match[2] in ("true", "1"):
+                words.append(param.opts[0])
+            else:
+                words += param.secondary_opts[:1]  # a flag without a name for "off" is off
+        return super().parse_args(ctx, words)
 
 
 def backend_option(

@@ -7,21 +7,17 @@ from __future__ import annotations
 
 import functools
 import inspect
-import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
 import typer
-from typer.core import TyperCommand
 
-from ..common.flags import canonical, set_parameters
+from ..common.flags import set_parameters
 from .measure import WARM_UP_SECONDS
 
 Option = functools.partial(typer.Option, rich_help_panel="As in LiteRT's benchmark_model")
-BOOLEAN = re.compile(r"(--[\w-]+)=(true|false|1|0)")
-"""benchmark_model's form of a flag that is on or off."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,25 +132,6 @@ REFUSED = {
 """Flags by name. Those at the end change nothing here: the system keeps the peak of memory, all events of a profile are
 kept, and no name is cut.
 """
-
-
-class ToolCommand(TyperCommand):
-    """A command whose flags may also be written with a value, as those of LiteRT's tools: ``--dry_run=true``."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse the words of a command line."""
-        on = {canonical(name.lstrip("-")): param for param in self.params for name in param.opts}
-        words: list[str] = []
-        for word in args:
-            match = BOOLEAN.fullmatch(word)
-            param: Any = match and on.get(canonical(match[1].lstrip("-")))
-            if match is None or not getattr(param, "is_flag", False):
-                words.append(word)
-            elif match[2] in ("true", "1"):
-                words.append(param.opts[0])
-            else:
-                words += param.secondary_opts[:1]  # a flag without a name for "off" is off
-        return super().parse_args(ctx, words)
 
 
 def refusing(function: Callable[..., None]) -> Callable[..., None]:

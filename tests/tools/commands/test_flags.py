@@ -14,6 +14,7 @@ from typer.testing import CliRunner, Result
 import framebind as fb
 from framebind.__main__ import app
 from framebind.tools.common.flags import TFLITE_NAMES, DelegateFlags, GpuFlags, canonical, with_flags
+from support.command_line import commands_in
 from support.tiny_models import CPU_ONLY, chain
 
 TFLITE = (
@@ -66,11 +67,11 @@ def test_a_folder_without_a_token_takes_the_model_s_fingerprint(tmp_path: Path) 
 
 def commands() -> dict[str, Any]:
     """Every command that runs a model, and every demo."""
-    group: Any = typer.main.get_command(app)
+    all_of_them = commands_in(typer.main.get_command(app))
     inner = {
-        f"{name} {key}": found for name in ("demo", "evaluate") for key, found in group.commands[name].commands.items()
+        f"{name} {key}": found for name in ("demo", "evaluate") for key, found in commands_in(all_of_them[name]).items()
     }
-    return {name: group.commands[name] for name in ("benchmark", "culprit", "diff", "inspect")} | inner
+    return {name: all_of_them[name] for name in ("benchmark", "culprit", "diff", "inspect")} | inner
 
 
 @pytest.mark.parametrize("name", commands())

@@ -1,0 +1,15 @@
+"""The commands of the command line, which are imported when they are asked for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from typer.core import TyperGroup
+
+
+def commands_in(command: Any) -> dict[str, Any]:
+    """The commands of a group by name, in the order of its help; none of a command that is no group."""
+    if not isinstance(command, TyperGroup):
+        return {}
+    context: Any = None  # no group of ours asks for it
+    return {name: command.get_command(context, name) for name in command.list_commands(context)}
