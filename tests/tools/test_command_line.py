@@ -292,6 +292,7 @@ def test_inspect_prints_json(inspected: Callable[..., Any]) -> None:
                 "runs_on": "gpu",
                 "partition": 0,
                 "reason": "",
+                    "composite": "",
                 "inputs": [0],
                 "outputs": [1],
             },
