@@ -48,7 +48,9 @@ class Engine:
         self.selections: dict[int, Selection] = {}
         """The claims and selections, by the number of the subgraph."""
         self.unrolled: dict[int, Location] = {}
-        """The subgraphs that LiteRT does not run, and the operator on the GPU that runs each: a loop."""
+        """The subgraphs that LiteRT does not run, and the operator on the GPU that runs each: a loop, a composite, or a
+        reduction whose body it is.
+        """
         self.least_multiply_adds: float | None = None
         """Multiply-adds per run from which on a subgraph is taken, if the GPU can run nearly all of it in few
         partitions; None takes whatever the GPU can run.
@@ -148,9 +150,9 @@ class Engine:
         """Choose the operators of a subgraph that go to the GPU. Logs the others with the reasons, once."""
         self.check_open()
         subgraph = graph.subgraph
-        loop = self._loop_around(graph.index)
-        if loop is not None:
-            self.unrolled[graph.index] = loop
+        caller = self._caller_on_gpu(graph.index)
+        if caller is not None:
+            self.unrolled[graph.index] = caller
             return ()
         shapes = {tensor: graph.shape(tensor) for tensor in subgraph.inputs}
         with self.stopwatch.phase("claim"):
@@ -170,7 +172,7 @@ class Engine:
             self._report(graph, claims, len(selection.operators))
         return selection.operators
 
-    def _loop_around(self, number: int) -> Location | None:
+    def _caller_on_gpu(self, number: int) -> Location | None:
         """The operator on the GPU that runs a subgraph, if it is the only one; LiteRT shows callers first."""
         callers = callers_of(number, self._subgraphs)
         on_gpu = [

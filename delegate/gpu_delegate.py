@@ -139,12 +139,12 @@ class GpuDelegate(Uncopied):
         }
         numbers = {(report.subgraph, i): report.number for report in self.partitions() for i in report.operators}
         numbers = {place: number for place, number in numbers.items() if place not in on_cpu}
-        for subgraph, loop in engine.unrolled.items():  # a loop's before those of loops inside it
+        for subgraph, caller in engine.unrolled.items():  # a loop's before those of loops inside it
             steps = {(subgraph, operator.index) for operator in engine.model.subgraphs[subgraph].operators}
-            if loop in numbers:
-                numbers.update(dict.fromkeys(steps, numbers[loop]))
+            if caller in numbers:
+                numbers.update(dict.fromkeys(steps, numbers[caller]))
             else:
-                on_cpu.update(dict.fromkeys(steps, on_cpu.get(loop, "its loop is on the CPU")))
+                on_cpu.update(dict.fromkeys(steps, on_cpu.get(caller, "the operator that runs it is on the CPU")))
         return describe_operators(engine.model, numbers, reasons | on_cpu, "LiteRT does not delegate this subgraph")
 
     def partitions(self) -> list[PartitionReport]:

@@ -214,6 +214,8 @@ class TfliteNode:
     options: Any
     inputs: list[TensorInfo | None]
     outputs: list[TensorInfo]
+    body: str = ""
+    """The TensorFlow Lite name of the operator that joins two values, if the operator reduces by one ("ADD")."""
 
 
 @dataclass(frozen=True)

@@ -48,7 +48,7 @@ class ParsedSubgraph:
     def node_of(self, raw: RawOperator) -> TfliteNode:
         """An operator with its tensors."""
         inputs = [self.tensors[i] if i >= 0 else None for i in raw.inputs]
-        return TfliteNode(raw.options, inputs, [self.tensors[i] for i in raw.outputs])
+        return TfliteNode(raw.options, inputs, [self.tensors[i] for i in raw.outputs], raw.body)
 
     def add(self, tensor: TensorInfo, *, real: bool = False) -> int:
         """Add a tensor, and return its number. ``real``: see ``real_integers``."""

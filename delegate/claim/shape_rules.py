@@ -26,7 +26,8 @@ def rule_shapes(row: TfliteOp, node: TfliteNode) -> list[Shape] | None:
             for place, tensor in enumerate(node.inputs)
         ]
         try:
-            parsed = row.parse(TfliteNode(node.options, inputs, [for_outputs(tensor) for tensor in node.outputs]))
+            outputs = [for_outputs(tensor) for tensor in node.outputs]
+            parsed = row.parse(replace(node, inputs=inputs, outputs=outputs))
             operands = (*parsed.inputs, *(op.operand for op in parsed.epilogue if op.operand is not None))
             given = [node.inputs[place] for place in operands]
             return parsed.operation.output_shapes([tensor.shape for tensor in given if tensor is not None])

@@ -43,6 +43,7 @@ _CALLS = {
     "CALL_ONCE": ("InitSubgraphIndex",),
     "IF": ("ThenSubgraphIndex", "ElseSubgraphIndex"),
     "STABLEHLO_COMPOSITE": ("DecompositionSubgraphIndex",),
+    "STABLEHLO_REDUCE_WINDOW": ("BodySubgraphIndex",),
     "WHILE": ("CondSubgraphIndex", "BodySubgraphIndex"),
 }
 """Operators that run other subgraphs, and the options that name them."""

@@ -27,7 +27,8 @@ class RawOperator:
     """One operator of the file; ``inputs`` may hold -1 (an optional input left out).
 
     ``options`` is the builtin operator's option table (for instance tflite.Conv2DOptions), the bytes of a custom one's
-    options, or None. ``code`` is its number in tflite.BuiltinOperator.
+    options, or None. ``code`` is its number in tflite.BuiltinOperator. ``body`` is the operator that joins two values
+    for it, if it has one: see bodies.py.
     """
 
     index: int
@@ -38,6 +39,7 @@ class RawOperator:
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
     code: int = 0
+    body: str = ""
 
     @property
     def composite(self) -> str:

@@ -19,6 +19,7 @@ import tflite
 from ...interop.errors import ModelError
 from ...kernels.tensor import TensorInfo
 from . import tables
+from .bodies import with_bodies
 from .checks import check_calls, check_subgraph
 from .model import NUMPY_TYPES, OPTIONAL, Model, RawOperator, Subgraph
 from .names import printable, safe_name
@@ -90,7 +91,7 @@ def _read(content: bytes) -> Model:
             "byte 4. Give the .tflite file itself (not a saved model, a checkpoint, an archive or a web page)"
         )
     reader = _Reader(content)
-    subgraphs = tuple(reader.subgraphs())
+    subgraphs = with_bodies(tuple(reader.subgraphs()))
     if not subgraphs:
         raise ModelError("the model has no subgraph, so there is nothing to run")
     check_calls(subgraphs)

@@ -90,18 +90,21 @@ def multiplies_pairs(name: str) -> bool:
 
 
 INTEGER_KERNELS = frozenset(
-    "arg_extreme choose concat copy cumsum gather gather_nd integer_reduce one_hot pad quantize reshape slice_at "
-    "strided_copy update_slice".split()
+    "arg_extreme choose concat copy cumsum gather gather_nd integer_reduce one_hot pad quantize reduce_window reshape "
+    "slice_at strided_copy update_slice".split()
 )
 """The kernels whose text is right for int32 too: most of them move or choose values. And those for int32 only."""
+_INTEGER_WORDS = {
+    "float": "int", "float4": "int4", "F4": "I4", "F4V": "I4V", "TO_F": "TO_I", "added": "WRAP_ADD",
+    "multiplied": "WRAP_MUL", "larger": "max", "smaller": "min",
+}  # fmt: skip
 
 
 def with_integers(text: str) -> str:
-    """The int32 form of a text that moves or chooses values: int4 replaces float4, and integer literals replace float
-    ones.
+    """The int32 form of a text that moves, chooses or joins values: int4 replaces float4, and integer literals replace
+    float ones.
     """
-    words = {"float": "int", "float4": "int4", "F4": "I4", "F4V": "I4V", "TO_F": "TO_I"}
-    text = re.sub(r"\b(float4?|F4V?|TO_F)\b", lambda word: words[word[0]], text)
+    text = re.sub(rf"\b({'|'.join(_INTEGER_WORDS)})\b", lambda word: _INTEGER_WORDS[word[0]], text)
     return re.sub(r"\b(\d+)\.0f\b", r"\1", text)
 
 

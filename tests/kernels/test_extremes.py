@@ -136,3 +136,16 @@ def test_local_responses_of_one_channel_on_another_compiler() -> None:
     if "softpipe" not in device["gpu"]:
         pytest.skip(f"Mesa's softpipe is not here: {device['gpu'] or done.stderr[-200:]}")
     assert len(outcomes) == len(names) > 3 and all("passed" in json.dumps(outcome) for outcome in outcomes), outcomes
+
+
+@pytest.mark.parametrize("body", ["MAXIMUM", "MINIMUM"])
+def test_windows_forget_what_came_before_a_nan(gpu: Device, body: str) -> None:
+    """As LiteRT's comparisons do: the result is NaN only if the last value of the window is."""
+    x = np.array([[1, np.nan, 3, -INFINITY, INFINITY, np.nan, np.nan, 2, -2, np.nan]], np.float32)
+    table = options(
+        "StablehloReduceWindow", windowDimensions=[1, 3], windowStrides=[1, 1], windowDilations=[1, 1],
+        baseDilations=[1, 1], padding=[0, 0, 1, 1], bodySubgraphIndex=1,
+    )  # fmt: skip
+    initial = Const(np.float32(-INFINITY if body == "MAXIMUM" else INFINITY))
+    (found,), (expected,) = results(gpu, ModelCase("STABLEHLO_REDUCE_WINDOW", body, (x, initial), table, body=body))
+    np.testing.assert_array_equal(found, expected)

@@ -12,6 +12,7 @@ from .indexing_cases import indexing_cases
 from .integer_cases import integer_cases
 from .movement_cases import movement_cases
 from .operator_models import SHAPES, Const, ModelCase, ints, options, values
+from .reduce_window_cases import reduce_window_cases
 from .reduction_cases import reduction_cases
 from .spectrum_cases import spectrum_cases
 from .window_cases import window_cases
@@ -223,6 +224,7 @@ CASES: list[ModelCase] = [
     *movement_cases(),
     *indexing_cases(),
     *reduction_cases(),
+    *reduce_window_cases(),
     *elementwise(),
     *ranks(),
     *sums_and_gathers(),

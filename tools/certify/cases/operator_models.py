@@ -49,6 +49,8 @@ class ModelCase:
     """The outputs' type."""
     dtypes: tuple[str, ...] = ()
     """The types of the outputs, if they differ; ``dtype`` does not count then."""
+    body: str = ""
+    """The operator of a second subgraph, which joins two numbers; "" for a model of one subgraph."""
     known: bool = False
     """Set if all inputs are constants. A NEG is added to the model, since constants alone do not go to the GPU."""
     read: bool = False
@@ -109,7 +111,16 @@ def case_model(case: ModelCase, shapes: Sequence[Sequence[int]], *, negated: boo
         inputs.append(tensor("beside", BESIDE.shape))
         outputs = [*outputs, tensor("negated_beside", BESIDE.shape)]
         operators.append(Op("NEG", inputs[-1:], outputs[-1:]))
-    return build(G(tensors, operators, inputs, outputs))
+    return build(G(tensors, operators, inputs, outputs), *_bodies(case))
+
+
+def _bodies(case: ModelCase) -> list[G]:
+    """The second subgraph of a case that has one."""
+    dtype = str(runtime_inputs(case)[0].dtype)
+    numbers = [T(name, (), dtype=dtype) for name in ("a", "b", "joined")]
+    kinds = {"ADD": "Add", "MUL": "Mul", "MAXIMUM": "MaximumMinimum", "MINIMUM": "MaximumMinimum"}
+    table = options(kinds[case.body]) if case.body in kinds else None
+    return [G(numbers, [Op(case.body, [0, 1], [2], table)], [0, 1], [2], "body")] if case.body else []
 
 
 def runtime_inputs(case: ModelCase) -> list[Array]:
