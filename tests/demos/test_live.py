@@ -226,12 +226,12 @@ def test_a_window_closed_while_recording_leaves_a_recording_that_plays(
 
 def test_a_recording_of_a_slow_gpu_lasts_as_long_as_it_took(screen: Screen, tmp_path: Path) -> None:
     """The model takes a software GPU a good part of a second for each frame."""
-    command = (sys.executable, "-m", "framebind", "demo", "style_transfer", "--size", "800x600", "--window")
+    command = (sys.executable, "-m", "framebind", "demo", "style_transfer", "--size", "512x384", "--window")
     with screen.run(*command, cwd=tmp_path) as program:
         began = time.monotonic()
         program.press("r")
         program.until(lambda: unfinished(tmp_path), "recording")
-        time.sleep(6)
+        time.sleep(3)
         program.press("r")
         (video,) = program.until(lambda: files(tmp_path, ".mp4"), "finished recording")
         took = time.monotonic() - began
@@ -241,7 +241,7 @@ def test_a_recording_of_a_slow_gpu_lasts_as_long_as_it_took(screen: Screen, tmp_
         assert container.duration is not None
         stream, seconds = container.streams.video[0], container.duration / 1e6
         assert (stream.codec_context.name, stream.codec_context.format.name) == ("h264", "yuv420p"), "browsers play it"
-    assert 5.5 < seconds < took, f"{seconds} s, of {took} s from the first key to the file"
+    assert 2.5 < seconds < took, f"{seconds} s, of {took} s from the first key to the file"
 
 
 def test_files_that_cannot_be_written_are_said_and_the_demo_goes_on(

@@ -57,6 +57,8 @@ INSTEAD = {"fb.open_source(0, size=(640, 480))": f"fb.open_source({str(PHOTOGRAP
 """Nobody has a camera here. A picture ends after one frame, as a closed window does."""
 SETUP = re.compile(r"^(?:cp|mkdir) .+$|^python -m framebind demo .+ --output clip\.mp4$", re.MULTILINE)
 """Lines of shell fences that make the files of a page's programs."""
+CLIPS: dict[str, bytes] = {}
+"""Clips by the line of a page that makes them: several pages have the same line, and a demo takes seconds."""
 FILE_NAME = re.compile(r"# (\w+\.py)\n")
 """First line of a fence that is a program of its own: it starts processes, which run their file again."""
 
@@ -107,10 +109,15 @@ def set_up(page: Path, folder: Path) -> dict[str, str]:
         environment["FRAMEBIND_MODELS"] = str(models)
     shell = [fence[2] for fence in FENCE.finditer(page.read_text(encoding="utf-8")) if fence[1] == "sh"]
     for line in SETUP.findall("".join(shell)):
+        if line in CLIPS:
+            (folder / "clip.mp4").write_bytes(CLIPS[line])
+            continue
         done = subprocess.run(
             line, shell=True, cwd=folder, env=environment, capture_output=True, text=True, timeout=120
         )
         assert done.returncode == 0, f"{line}: {done.stderr}"
+        if line.endswith("--output clip.mp4"):
+            CLIPS[line] = (folder / "clip.mp4").read_bytes()
     return environment
 
 

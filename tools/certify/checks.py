@@ -224,8 +224,8 @@ def own_disagreement(model: bytes, inputs: Inputs, expected: Inputs, *, half: bo
         with contextlib.suppress(RuntimeError):  # a custom operator that only XNNPACK has
             found.append(largest_error(_on_cpu(model, inputs, kernels), expected))
     for seed in range(ROUNDINGS):
-        random, part = np.random.default_rng(seed), 2.0**-11 if half else 2.0**-24
-        found.append(largest_error(_on_cpu(_moved_weights(model, part, random), inputs), expected))
+        moved = _moved_weights(model, 2.0**-11 if half else 2.0**-24, seed)
+        found.append(largest_error(_on_cpu(moved, inputs), expected))
     return max(2 * max(found), _longest_sum(model) * 2.0**-24)
 
 
@@ -243,8 +243,13 @@ def _longest_sum(model: bytes) -> int:
     )
 
 
-def _moved_weights(model: bytes, part: float, random: np.random.Generator) -> bytes:
-    """The model with each constant in floats larger or smaller by this part of it; halves become floats first."""
+@functools.lru_cache(maxsize=ROUNDINGS)
+def _moved_weights(model: bytes, part: float, seed: int) -> bytes:
+    """The model with each constant in floats larger or smaller by this part of it; halves become floats first.
+
+    Kept for the model's next inputs: the flatbuffer is read and written in Python, which takes longer than a run.
+    """
+    random = np.random.default_rng(seed)
     table: Any = schema.ModelT.InitFromPackedBuf(model, 0)
     for graph in table.subgraphs:
         graph.operators = [operator for operator in graph.operators if not _becomes_float(table, graph, operator)]
