@@ -62,7 +62,8 @@ def main(
 def twin_inputs(content: bytes) -> list[list[int]]:
     """The shapes of a model's inputs."""
     interpreter = fb.Interpreter(model_content=content, delegate="cpu")
-    return [list(detail["shape"]) for detail in interpreter.get_input_details()]
+    details: list[dict[str, Any]] = interpreter.get_input_details()
+    return [list(detail["shape"]) for detail in details]
 
 
 def timed(
@@ -99,10 +100,12 @@ def bound(content: bytes, api: fb.Backend, precision: str, memory: str) -> tuple
     def buffer(detail: dict[str, Any]) -> Any:
         return api.new_buffer(np.zeros(math.prod(detail["shape"]), np.float32))
 
-    for detail in interpreter.get_input_details():
+    inputs: list[dict[str, Any]] = interpreter.get_input_details()
+    outputs: list[dict[str, Any]] = interpreter.get_output_details()
+    for detail in inputs:
         given = picture(api, memory) if is_picture(delegate, detail) and memory != "network" else buffer(detail)
         delegate.bind_buffer_to_tensor(given, detail["index"])
-    for detail in interpreter.get_output_details():
+    for detail in outputs:
         delegate.bind_buffer_to_tensor(buffer(detail), detail["index"])
     interpreter.invoke()
     delegate.fence().wait()

@@ -92,7 +92,7 @@ CPU_HEADER = """
 
 """
 
-UNROLLED = dict.fromkeys(("STABLEHLO_COMPOSITE", "WHILE"), "[some](#rules-for-all-operators)")
+UNROLLED: dict[str, str] = dict.fromkeys(("STABLEHLO_COMPOSITE", "WHILE"), "[some](#rules-for-all-operators)")
 """The cell for what the GPU runs although no kernel has its name."""
 UNWRITTEN = "no kernel is written"
 
