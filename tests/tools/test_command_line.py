@@ -288,6 +288,7 @@ def test_inspect_prints_json(inspected: Callable[..., Done]) -> None:
     partition = content["partitions"][0]
     assert content == {
         "model": "tiny.tflite",
+        "tasks": [{"task": "raw", "because": "no other task knows its inputs and outputs"}],
         "inputs": [
             {
                 "index": 0,
@@ -309,7 +310,7 @@ def test_inspect_prints_json(inspected: Callable[..., Done]) -> None:
                 "runs_on": "gpu",
                 "partition": 0,
                 "reason": "",
-                    "composite": "",
+                "composite": "",
                 "inputs": [0],
                 "outputs": [1],
                 "composite": "",
