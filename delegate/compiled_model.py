@@ -427,7 +427,7 @@ class CompiledModel(Uncopied):
         return self._delegate.fence() if self._delegate is not None and self._device is not None else NullFence()
 
     def _run_main(self, signature: Signature, inputs: Buffers, outputs: Buffers) -> None:
-        """Run the main subgraph. Objects are bound to its tensors, and the host's arrays are copied."""
+        """Run the main subgraph. Memory is bound to the tensors of the GPU, and LiteRT copies that of others."""
         interpreter, device = self._interpreter, self._device
         with device.entered() if device is not None else nullcontext():
             for tensor, buffer in (*inputs.items(), *outputs.items()):
@@ -442,13 +442,13 @@ class CompiledModel(Uncopied):
                 self._put(signature, tensor, buffer, interpreter.get_tensor(tensor))
 
     def _bind(self, signature: Signature, tensor: int, buffer: TensorBuffer) -> None:
-        """Bind a buffer's memory to a tensor, or let go of what was bound before if the memory is copied."""
+        """Bind a buffer's memory to a tensor, or let go of what was bound before if LiteRT copies the memory."""
         delegate, before = self._delegate, self._bound.pop(tensor, None)
         if self._binds(signature, tensor, buffer):
             assert delegate is not None
             # Other libraries order their work before a run each time that their memory is bound.
             if before is not buffer or not isinstance(buffer.memory, BaseMemory):
-                delegate.bind_buffer_to_tensor(buffer.memory, tensor, **buffer._mapping)
+                delegate.bind_buffer_to_tensor(buffer._to_bind(), tensor, **buffer._mapping)
             self._bound[tensor] = buffer
         elif delegate is not None and delegate.is_bound(tensor):
             delegate.unbind(tensor)
@@ -468,7 +468,7 @@ class CompiledModel(Uncopied):
             self._put(signature, tensor, outputs[tensor], found[name])
 
     def _binds(self, signature: Signature, tensor: int, buffer: TensorBuffer) -> bool:
-        """Whether a buffer's memory is bound to the tensor, not copied. Raises BindingError if that is impossible."""
+        """Whether the delegate takes a buffer's memory itself. Raises BindingError for memory that it cannot take."""
         delegate = self._delegate
         if not buffer.is_on_host:
             memory = buffer.memory  # which it has, or raises
@@ -481,7 +481,9 @@ class CompiledModel(Uncopied):
                     "host"
                 )
             return True
-        return buffer._as_object and self._takes_buffer(signature, tensor)
+        # Copied by LiteRT's memory of the tensor, an array would be copied twice.
+        is_taken = buffer._as_object or buffer.memory.dtype == np.float32
+        return is_taken and self._takes_buffer(signature, tensor)
 
     def _takes_buffer(self, signature: Signature, tensor: int) -> bool:
         """Whether a buffer of float32 on the GPU can be bound to a tensor."""

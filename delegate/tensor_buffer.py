@@ -96,7 +96,7 @@ class TensorBuffer(Uncopied):
 
     @classmethod
     def create_from_host_memory(cls, data_array: np.ndarray) -> TensorBuffer:
-        """Take a NumPy array as it is: runs read its values at that time, and write results into it.
+        """Take a NumPy array as it is: each run copies its values at that time, or copies results into it.
 
         Parameters
         ----------
@@ -331,6 +331,10 @@ class TensorBuffer(Uncopied):
         if self._device is not None and self._memory is not None:
             self._memory.release()
         self._memory = None
+
+    def _to_bind(self) -> Any:
+        """The memory as a delegate takes it: an array of the host in the order of its elements, whatever its shape."""
+        return self._memory.reshape(-1) if self.is_on_host and not self._as_object else self._memory
 
     def _take(self, values: np.ndarray) -> None:
         """Keep the results of a run in the host's memory that was made for them."""
