@@ -313,7 +313,6 @@ def test_inspect_prints_json(inspected: Callable[..., Done]) -> None:
                 "composite": "",
                 "inputs": [0],
                 "outputs": [1],
-                "composite": "",
             },
         ],
         "partitions": [{**partition, "number": 0, "operators": [0], "inputs": [0], "outputs": [1]}],
