@@ -14,12 +14,13 @@ from .model_options import ModelOptions
 from .models import find_model
 from .task import Drawing, Finder, Model, Scene, VideoTask
 from .tasks import find_task, tasks_for, tasks_that_save, tasks_that_take
-from .vision.effects import is_color
+from .vision.effects import ALPHA_NAME, is_color
 
 Save = Literal["video", "masks", "jsonl", "parquet", "npz"]
 SAVED: tuple[Save, ...] = get_args(Save)
 Masks = Literal["video", "png", "rle"]
 SUFFIXES = {"jsonl": ".jsonl", "parquet": ".parquet", "npz": ".npz"}
+_PICTURES_WITH_ALPHA = frozenset(".png .tif .tiff .webp".split())
 PICTURES = frozenset(".bmp .jpeg .jpg .png .tif .tiff .webp".split())
 """Suffixes of photographs: `open_source` reads them, and OpenCV writes them."""
 STYLE, DETECT, RAW = "style", "detect", "raw"
@@ -64,7 +65,10 @@ class Work:
     None is what the model's file says, or else what the task's models usually take.
     """
     background: str = ""
-    """A colour (#rrggbb), a picture file or "blur", behind the people of the task "matte"; its own colour if empty."""
+    """A colour (#rrggbb), a picture file, "blur" or "alpha" (transparent), behind the people of the task "matte".
+
+    The task's own colour if empty.
+    """
     options: ModelOptions = field(default_factory=ModelOptions)
     is_photograph: bool = False
     """Whether the source is one photograph: what is saved as video and as masks is one picture each then."""
@@ -83,6 +87,8 @@ class Work:
         _check_name("suffix", self.suffix, (*fb.video.VideoWriter.suffixes, ".png"))
         if self.codec is not None:
             _check_name("codec", self.codec, fb.video.VideoWriter.codecs)
+        if self.is_transparent and "video" in self.save and not self.is_photograph:
+            self._check_alpha()
         if self.start < 0 or (self.end is not None and self.end <= self.start):
             raise ValueError(f"from second {self.start:g} to {self.end} is no part of a video")
         if self.every < 1:
@@ -103,6 +109,19 @@ class Work:
             if each.name in _TASK_OPTIONS and each.name not in task.options:
                 if getattr(self, each.name) != each.default:
                     raise ValueError(f"{each.name} is for {_listed(tasks_that_take(each.name))}, not for '{self.task}'")
+
+    def _check_alpha(self) -> None:
+        codecs = fb.video.VideoWriter.with_alpha
+        is_kept = self.suffix in codecs and self.codec in (None, codecs[self.suffix])
+        if not is_kept and self.suffix != ".png":
+            known = ", ".join(f"{suffix} ({codec})" for suffix, codec in codecs.items())
+            given = f"{self.codec} in {self.suffix}" if self.codec else self.suffix
+            raise ValueError(f"{given} keeps no alpha: with the background alpha, the suffix is {known} or .png")
+
+    @property
+    def is_transparent(self) -> bool:
+        """True if pictures have an alpha that is saved."""
+        return self.background == ALPHA_NAME
 
     @property
     def video_task(self) -> VideoTask:
@@ -144,11 +163,15 @@ class Work:
         return list(self.files(place).values())
 
     def files(self, place: Path) -> dict[Save, Path]:
-        """The paths of ``outputs`` by their contents. Masks in rows have no file. A photograph keeps its suffix."""
+        """The paths of ``outputs`` by their contents. Masks in rows have no file.
+
+        A photograph keeps its suffix; if that format has no alpha and the picture has, .png is added.
+        """
         ends: dict[str, str] = {**SUFFIXES, "video": ".frames" if self.suffix == ".png" else self.suffix}
         ends["masks"] = ".masks" + (self.suffix if self.masks == "video" else "")
         if self.is_photograph:
-            ends.update(video="", masks=".masks.png")
+            is_kept = not self.is_transparent or place.suffix.lower() in _PICTURES_WITH_ALPHA
+            ends.update(video="" if is_kept else ".png", masks=".masks.png")
         kinds: list[Save] = [kind for kind in self.save if kind != "masks" or self.masks != "rle"]
         return {kind: place.with_name(place.name + ends[kind]) for kind in kinds}
 
@@ -161,6 +184,11 @@ def is_photograph(source: Path | str) -> bool:
     """Whether a path or a URL ends as photographs do."""
     name = source if isinstance(source, PurePath) else PurePosixPath(urlsplit(source).path)
     return name.suffix.lower() in PICTURES
+
+
+def default_suffix(background: str) -> str:
+    """The format of saved videos if none is named: of those that browsers know, one that has what is wanted."""
+    return ".webm" if background == ALPHA_NAME else ".mp4"
 
 
 def task_for(task: str, model: str, otherwise: str = STYLE) -> str:

@@ -10,8 +10,8 @@ import typer
 
 from ...video.results.tables import load_pyarrow
 from ...video.tasks import task_names
-from ...video.vision.effects import BLUR_NAME, check_background, is_color
-from ...video.work import Save, Work, default_save, task_for
+from ...video.vision.effects import ALPHA_NAME, BLUR_NAME, check_background, is_color
+from ...video.work import Save, Work, default_save, default_suffix, task_for
 from .flags import GpuFlags
 
 Option = typer.Option
@@ -57,11 +57,18 @@ class WorkOptions:
     std: Annotated[str, Option(help="Their standard deviation, likewise.")] = ""
     background: Annotated[
         str,
-        Option(help="For matte: a colour as #rrggbb, a picture, or blur, behind people; by default a blue."),
+        Option(
+            help="For matte: a colour as #rrggbb, a picture, or blur, behind people; by default a blue. alpha is none: "
+            "the .webm (VP9), .mov (ProRes 4444) or .png is transparent there."
+        ),
     ] = ""
     suffix: Annotated[
-        str, Option(help="The videos' format: .mp4, .mov, .mkv, .webm or .gif; .png for a folder of frames.")
-    ] = ".mp4"
+        str,
+        Option(
+            help="The videos' format: .mp4, .mov, .mkv, .webm or .gif; .png for a folder of frames. By default .mp4, "
+            "with alpha .webm."
+        ),
+    ] = ""
     codec: Annotated[
         str | None,
         Option(
@@ -92,9 +99,10 @@ class WorkOptions:
             kinds = tuple(dict.fromkeys((self.save or default_save(task)).split(",")))
             return Work(
                 task, self.model, save=cast("tuple[Save, ...]", kinds), masks=self.masks,
-                suffix=self.suffix, codec=self.codec, quality=self.quality, every=self.every, start=self.start,
-                end=self.end, labels=self.labels, background=_resolved(self.background),
-                mean=_numbers(self.mean, "--mean"), std=_numbers(self.std, "--std"), options=flags.model_options(),
+                suffix=self.suffix or default_suffix(self.background), codec=self.codec, quality=self.quality,
+                every=self.every, start=self.start, end=self.end, labels=self.labels,
+                background=_resolved(self.background), mean=_numbers(self.mean, "--mean"),
+                std=_numbers(self.std, "--std"), options=flags.model_options(),
             )  # fmt: skip
         except ValueError as error:
             raise typer.BadParameter(str(error)) from error
@@ -102,7 +110,7 @@ class WorkOptions:
 
 def _resolved(background: str) -> str:
     """The background, as the whole path if it is a file: other processes may work in other folders."""
-    if not background or background == BLUR_NAME or is_color(background):
+    if not background or background in (BLUR_NAME, ALPHA_NAME) or is_color(background):
         return background
     return str(Path(background).resolve())
 

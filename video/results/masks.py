@@ -18,6 +18,9 @@ from ..task import Mask
 from .rows import Row
 from .run_lengths import encode
 
+_BGR, _BGRA = [2, 1, 0], [2, 1, 0, 3]
+"""OpenCV's order of the channels of RGBA."""
+
 
 class MaskPictures:
     """A folder of PNG files of 8 bits in grey: 000000.png for frame 0, and so on."""
@@ -34,29 +37,40 @@ class MaskPictures:
 class Pictures:
     """A folder of PNG files of the painted frames, named as those of ``MaskPictures``."""
 
-    def __init__(self, folder: Path, picture: fb.GlTexture, reason: str) -> None:
+    def __init__(self, folder: Path, picture: fb.GlTexture, reason: str, *, alpha: bool) -> None:
+        """``alpha``: the texture's alpha is kept."""
         folder.mkdir()
-        self._folder, self._picture, self._reason = folder, picture, reason
+        self._folder, self._picture, self._reason, self._channels = folder, picture, reason, _BGRA if alpha else _BGR
 
     def put(self, rows: Sequence[Row]) -> None:
         """Write the picture that was drawn last."""
         rgba = self._picture.read(reason=self._reason)
-        write_picture(_of_frame(self._folder, rows), rgba[..., 2::-1])
+        write_picture(_of_frame(self._folder, rows), rgba[..., self._channels])
 
 
 class PictureFile:
     """The one picture of a photograph, in the format that the path's suffix names."""
 
-    def __init__(self, path: Path, pixels: Callable[[], fb.GlTexture | npt.NDArray[np.uint8]], reason: str) -> None:
-        """``pixels`` gives grey values (height, width), or RGBA, which is read for ``reason`` if it is a texture."""
-        self._path, self._pixels, self._reason = path, pixels, reason
+    def __init__(
+        self,
+        path: Path,
+        pixels: Callable[[], fb.GlTexture | npt.NDArray[np.uint8]],
+        reason: str,
+        *,
+        alpha: bool = False,
+    ) -> None:
+        """``pixels`` gives grey values (height, width), or RGBA, which is read for ``reason`` if it is a texture.
+
+        ``alpha``: that of RGBA is kept.
+        """
+        self._path, self._pixels, self._reason, self._channels = path, pixels, reason, _BGRA if alpha else _BGR
 
     def put(self, _: Sequence[Row]) -> None:
         """Write the picture that was drawn last."""
         pixels = self._pixels()
         if isinstance(pixels, fb.GlTexture):
             pixels = pixels.read(reason=self._reason)
-        write_picture(self._path, pixels if pixels.ndim == 2 else pixels[..., 2::-1])
+        write_picture(self._path, pixels if pixels.ndim == 2 else pixels[..., self._channels])
 
 
 def _of_frame(folder: Path, rows: Sequence[Row]) -> Path:
@@ -64,7 +78,7 @@ def _of_frame(folder: Path, rows: Sequence[Row]) -> Path:
 
 
 def write_picture(path: Path, pixels: npt.NDArray[Any]) -> None:
-    """Write a picture file, grey or BGR. Raises SourceError if the disk does not take it."""
+    """Write a picture file, grey, BGR or BGRA. Raises SourceError if the disk does not take it."""
     import cv2
 
     try:

@@ -108,7 +108,7 @@ def _open(
             ends.append(video.end)
             writers.append(_marks_writer(video, picture, began))
         elif isinstance(picture, fb.GlTexture) and "video" in files and work.suffix == ".png":
-            writers.append(Pictures(files["video"], picture, RECORDING).put)
+            writers.append(Pictures(files["video"], picture, RECORDING, alpha=work.is_transparent).put)
         elif isinstance(picture, fb.GlTexture) and "video" in files:
             sink = _open_video(work, files["video"], reader)
             stack.callback(times.encoded, sink)
@@ -143,7 +143,7 @@ def _photograph_writers(
 ) -> Iterator[Put]:
     """Writers of the one picture and the one mask of a photograph."""
     if isinstance(picture, fb.GlTexture) and "video" in files:
-        yield PictureFile(files["video"], lambda: picture, RECORDING).put
+        yield PictureFile(files["video"], lambda: picture, RECORDING, alpha=work.is_transparent).put
     if mask is not None and "masks" in files:
         yield PictureFile(files["masks"], mask.show if work.masks == "video" else mask.values, MASKS).put
 
@@ -194,8 +194,9 @@ def _arrays(rows: Sequence[Row]) -> dict[str, Any]:
 def _open_video(work: Work, path: Path, reader: fb.video.Source) -> fb.video.VideoWriter:
     """The video of a whole source has its sound; that of a part, which is joined to others, has none."""
     return fb.video.VideoWriter(
-        path, fps=_rate(work, reader), codec=work.codec, quality=work.quality, like=reader, sound=work.origin is None
-    )
+        path, fps=_rate(work, reader), codec=work.codec, quality=work.quality, like=reader, sound=work.origin is None,
+        alpha=work.is_transparent,
+    )  # fmt: skip
 
 
 def _open_masks(work: Work, path: Path, reader: fb.video.Source) -> fb.video.VideoWriter:

@@ -17,7 +17,7 @@ from ..apis import BY_NAME, first_gpu_of_gl
 from ..model_options import ModelOptions
 from ..results.rows import Row, make_rows
 from ..results.tables import in_groups, make_table
-from ..work import Masks, Save, Work, is_photograph, task_for
+from ..work import Masks, Save, Work, default_suffix, is_photograph, task_for
 from .session import Session, keeping_current
 
 Source = str | Path
@@ -68,10 +68,12 @@ class VideoStage:
         Normalization of the picture's values from 0 to 1, as in the model's training; by default what the model's own
         file says, or else what models of the task usually take.
     background : str, optional
-        A colour as #rrggbb, a picture file or "blur", behind the people of "matte".
+        A colour as #rrggbb, a picture file or "blur", behind the people of "matte"; or "alpha": saved videos and
+        pictures are transparent there.
     suffix, codec, quality : optional
         The saved videos' format (".mp4", ".webm", ".gif"; ".png" is a folder of PNG files), and their codec and quality
-        as ``VideoWriter`` takes them.
+        as ``VideoWriter`` takes them. By default ".mp4", or with alpha ".webm" (VP9); ".mov" (ProRes 4444) and ".png"
+        have alpha, too.
     backend : str
         The API that runs the model. On CUDA, which "auto" is on a GPU of NVIDIA if only rows are saved, NVDEC decodes
         and no picture comes to the CPU, unless a video is saved. Masks do not follow the picture's edges then.
@@ -113,7 +115,7 @@ class VideoStage:
         mean: float | Sequence[float] | None = None,
         std: float | Sequence[float] | None = None,
         background: str = "",
-        suffix: str = ".mp4",
+        suffix: str = "",
         codec: str | None = None,
         quality: int | None = None,
         backend: str = "opengl",
@@ -131,8 +133,8 @@ class VideoStage:
         options = ModelOptions(backend, delegate=delegate, cache=Path(cache) if cache is not None else None)
         self.work = Work(
             task_for(task or "", str(model)), str(model), save=save, masks=masks,
-            suffix=suffix, codec=codec, quality=quality, every=every, start=start, end=end,
-            labels=None if labels is None else Path(labels), background=background, mean=_channels(mean),
+            suffix=suffix or default_suffix(background), codec=codec, quality=quality, every=every, start=start,
+            end=end, labels=None if labels is None else Path(labels), background=background, mean=_channels(mean),
             std=_channels(std), options=options,
         )  # fmt: skip
         self.output = None if output is None else Path(output)

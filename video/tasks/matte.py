@@ -1,10 +1,10 @@
-"""Cuts people out: they are painted before a colour, a picture, or their own background, blurred."""
+"""Cuts people out: they are painted before a colour, a picture, their own background, blurred, or none (alpha)."""
 
 from __future__ import annotations
 
 from ..network import Values
 from ..task import Drawing, Finder, Fit, Match, Model, Scene, VideoTask, maps_of, picture_of
-from ..vision.effects import BLUR_NAME, is_color
+from ..vision.effects import ALPHA_NAME, BLUR_NAME, is_color
 from . import segment
 
 
@@ -29,9 +29,11 @@ def finder(
 
 
 def drawing(scene: Scene, background: str = "", mean: Values | None = None, std: Values | None = None) -> Drawing:
-    """Draw people before a colour (#rrggbb), a picture file, or the frame's own background ("blur")."""
+    """Draw people before a colour (#rrggbb), a picture file, the frame's own background ("blur"), or none ("alpha")."""
     if background == BLUR_NAME:
         return segment.drawing(scene, "blur", mean=mean, std=std)
+    if background == ALPHA_NAME:
+        return segment.drawing(scene, "cutout", None, mean=mean, std=std)
     return segment.drawing(scene, "cutout", background or segment.BACKGROUND, mean=mean, std=std)
 
 

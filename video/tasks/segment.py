@@ -35,7 +35,7 @@ from ..task import (
     sampling_of,
 )
 from ..vision.captions import draw_legend, draw_notice
-from ..vision.effects import Draw, background_texture, blurred, color_of, cutout
+from ..vision.effects import Draw, background_texture, blurred, color_of, cutout, transparent
 from ..vision.labels import read_labels
 from ..vision.masks import OPACITY, SPREAD, GlMask
 from ..vision.masks_on_cpu import CpuMask
@@ -202,15 +202,16 @@ def draw_classes(marks: fb.video.Marks, found: list[int], classes: Segmentation,
 def drawing(
     scene: Scene,
     effect: Effect | None = None,
-    background: str = BACKGROUND,
+    background: str | None = BACKGROUND,
     labels: Path | None = None,
     mean: Values | None = None,
     std: Values | None = None,
 ) -> Drawing:
     """Draw the effect, by masks that stay on the GPU and follow the picture's edges.
 
-    ``background`` is a colour (#rrggbb) or a picture file. Raises ModelError for a model whose output is not scores of
-    classes, or that lacks the effect's classes; SourceError for a background that cannot be read.
+    ``background`` is a colour (#rrggbb) or a picture file; None makes the picture transparent there. Raises ModelError
+    for a model whose output is not scores of classes, or that lacks the effect's classes; SourceError for a background
+    that cannot be read.
     """
     network, output = scene.network, output_of(scene.network, labels, mean, std)
     (image,), (tensor,) = network.inputs, network.outputs
@@ -286,8 +287,10 @@ def _classes(picture: fb.GlTexture, scores: fb.GlBuffer, output: Segmentation) -
     )
 
 
-def _people(picture: fb.GlTexture, scores: fb.GlBuffer, output: Segmentation, background: str) -> dict[str, _Effect]:
-    """People before a background, and people before a blurred one."""
+def _people(
+    picture: fb.GlTexture, scores: fb.GlBuffer, output: Segmentation, background: str | None
+) -> dict[str, _Effect]:
+    """People before a background or none, and people before a blurred one."""
     people = GlMask(scores, output.shape, picture.size, person=PERSON)
 
     def mask_of(frame: fb.GlTexture) -> fb.GlTexture:
@@ -303,10 +306,11 @@ def _people(picture: fb.GlTexture, scores: fb.GlBuffer, output: Segmentation, ba
 
         return Mask(lambda: people.large.read(reason=MASKS)[..., 0], shown)
 
-    draws = {
-        "cutout": cutout(picture, mask_of, background_texture(background)),
-        "blur": blurred(picture, mask_of),
-    }  # fmt: skip
+    if background is None:
+        cut = transparent(picture, mask_of)
+    else:
+        cut = cutout(picture, mask_of, background_texture(background))
+    draws = {"cutout": cut, "blur": blurred(picture, mask_of)}
     return {
         name: _Effect(draw, lambda marks: None, lambda: rows_of(people.small(), None), mask)
         for name, draw in draws.items()

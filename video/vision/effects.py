@@ -1,4 +1,4 @@
-"""Pictures of people before another background, drawn by OpenGL: a colour, a picture, or the frame's own, blurred."""
+"""Pictures of people before another background, drawn by OpenGL: a colour, a picture, their own, blurred, or none."""
 
 from __future__ import annotations
 
@@ -16,6 +16,10 @@ BLURRED_HEIGHT, BLUR = 160, 4.0
 """Height of the blurred background in pixels, and the standard deviation of its blur in these pixels."""
 BLUR_NAME = "blur"
 """The background that is the frame's own, blurred, beside colours (#rrggbb) and picture files."""
+ALPHA_NAME = "alpha"
+"""The background that is none: the picture is transparent there."""
+MARGIN = 2.0
+"""Pixels around people that keep their colours in a transparent picture: a pixel of chroma is 2 x 2 pixels."""
 Draw = Callable[[fb.GlTexture], None]
 Masked = Callable[[fb.GlTexture], fb.GlTexture]
 """Gives the mask of people in a frame: a texture, from 0 to 1 in red."""
@@ -70,12 +74,31 @@ void main() {{
     color = vec4(over(seen, texture(frame, uv).rgb, texture(mask, uv).r), 1.0);
 }}
 """
+# Far from people the picture is black, so that the room is not in the file. Near them it is the frame's: codecs mix the
+# colours of neighbouring pixels, and black would show at the edges.
+_TRANSPARENT = f"""
+uniform sampler2D frame, mask;
+void main() {{
+    vec2 pixel = 1.0 / vec2(textureSize(frame, 0));
+    float nearby = 0.0;
+    for (int at = 0; at < 9; at++)
+        nearby = max(nearby, texture(mask, uv + {MARGIN} * pixel * (vec2(at % 3, at / 3) - 1.0)).r);
+    float person = smoothstep({NOBODY}, {PERSON_FROM}, texture(mask, uv).r);
+    color = vec4(nearby > {NOBODY} ? texture(frame, uv).rgb : vec3(0.0), person);
+}}
+"""
 
 
 def cutout(picture: fb.GlTexture, mask: Masked, behind: fb.GlTexture) -> Draw:
     """Make a function that draws the people of a frame before the background ``behind``."""
     program = fb.FragmentProgram(_CUTOUT)
     return lambda frame: program.draw(picture, {"frame": frame, "mask": mask(frame), "behind": behind})
+
+
+def transparent(picture: fb.GlTexture, mask: Masked) -> Draw:
+    """Make a function that draws the people of a frame, and alpha, which is straight: 0 behind them."""
+    program = fb.FragmentProgram(_TRANSPARENT)
+    return lambda frame: program.draw(picture, {"frame": frame, "mask": mask(frame)})
 
 
 def blurred(picture: fb.GlTexture, mask: Masked) -> Draw:
@@ -102,10 +125,10 @@ def is_color(background: str) -> bool:
 
 
 def check_background(background: str) -> None:
-    """Raise SourceError for a background that is no colour, no picture that can be read and not "blur"."""
+    """Raise SourceError for a background that is no colour, no picture that can be read, not "blur" and not "alpha"."""
     if is_color(background):
         color_of(background)
-    elif background != BLUR_NAME:
+    elif background not in (BLUR_NAME, ALPHA_NAME):
         _picture_of(background)
 
 

@@ -55,6 +55,8 @@ class VideoSettings:
     """Frames come at any times. The video then has none that refers to later ones (B-frames): with them the length that
     an MP4 file says is wrong by as much as frames at its end are longer than those at its beginning.
     """
+    alpha: bool = False
+    """The alpha of textures and arrays is kept."""
 
 
 class AvFile:
@@ -74,7 +76,7 @@ class AvFile:
         self._last_time, self._last_tick, self._has_failed = float("-inf"), -(1 << 62), False
         self._converter = av.video.reformatter.VideoReformatter()
         try:
-            name = chosen_codec(settings.codec, path.suffix)
+            name = chosen_codec(settings.codec, path.suffix, alpha=settings.alpha)
             self._container = av.open(str(self._replacement.unfinished), "w")
             self._stream = self._add_stream(name, settings.quality)
             if settings.live and name not in WITHOUT_QUALITY:
@@ -88,12 +90,12 @@ class AvFile:
             raise self._replacement.error(f"{error}; a file that ends in .mkv takes every codec") from error
 
     def _add_stream(self, name: str, quality: int | None) -> Any:
-        encoder, options = encoder_of(name, quality)
+        encoder, options = encoder_of(name, quality, alpha=self._settings.alpha)
         rate = max(Fraction(self._fps).limit_denominator(1001), _LEAST_RATE)
         stream = self._container.add_stream(encoder, rate=rate, options=options)
         # Chroma of 4:2:0 has half the size: an odd side gets one more row or column.
         stream.width, stream.height = (side + side % 2 for side in self._size)
-        stream.pix_fmt = pixel_format_of(name)
+        stream.pix_fmt = pixel_format_of(name, alpha=self._settings.alpha)
         self._ticks = Fraction(_GIF_TICKS if name == "gif" else _TICKS)
         if self._container.format.name == _CONSTANT_RATE:
             self._ticks = rate

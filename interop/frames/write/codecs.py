@@ -21,27 +21,37 @@ NVENC = "_nvenc"
 """The end of the names of encoders on NVIDIA's GPUs."""
 BY_SUFFIX = {".mp4": "h264", ".mov": "h264", ".mkv": "h264", ".webm": "vp9", ".gif": "gif", ".avi": "mjpeg"}
 """The codec of a file whose codec is not named, by its suffix."""
+WITH_ALPHA = {".mov": "prores", ".webm": "vp9"}
+"""The codecs that keep alpha, by the suffix of their files: ProRes 4444, and VP9 with a second picture for alpha."""
+_PIXELS_WITH_ALPHA = {"prores": "yuva444p10le", "vp9": "yuva420p"}
+_OPTIONS_WITH_ALPHA = {"prores": {"profile": "4"}}
 _PIXELS = {"prores": "yuv422p10le", "gif": "rgb8", "mjpeg": "yuvj420p"}
 """The pixel formats of codecs whose encoders do not take yuv420p, or have a better one."""
 WITHOUT_QUALITY = ("prores", "gif", "mjpeg")
 _QUIET = {"libx265": {"x265-params": "log-level=none"}}
 
 
-def chosen_codec(name: str | None, suffix: str) -> str:
-    """The name of a codec: the given one, or that of a file's suffix. Raises SourceError if there is none."""
-    codec = name or BY_SUFFIX.get(suffix.lower(), "")
+def chosen_codec(name: str | None, suffix: str, *, alpha: bool = False) -> str:
+    """The name of a codec: the given one, or that of a file's suffix.
+
+    Raises SourceError if there is none, or if it does not keep the wanted alpha.
+    """
+    codec = name or (WITH_ALPHA if alpha else BY_SUFFIX).get(suffix.lower(), "")
+    if alpha and WITH_ALPHA.get(suffix.lower()) != codec:
+        known = ", ".join(f"{suffix} ({codec})" for suffix, codec in WITH_ALPHA.items())
+        raise SourceError(f"{f'{name} in ' if name else ''}{suffix} keeps no alpha: {known} and .png do")
     if codec not in CODECS:
         raise SourceError(f"there is no codec '{codec}': take one of {', '.join(CODECS)}")
     return codec
 
 
-def encoder_of(codec: str, quality: int | None) -> tuple[str, dict[str, str]]:
+def encoder_of(codec: str, quality: int | None, *, alpha: bool = False) -> tuple[str, dict[str, str]]:
     """The name and the options of FFmpeg's encoder. ``quality`` is its rate factor; None for the usual one.
 
     Raises SourceError if the codec has none to choose.
     """
     encoder, options = CODECS[codec]
-    options = {**options, **_QUIET.get(encoder, {})}
+    options = {**options, **_QUIET.get(encoder, {}), **(_OPTIONS_WITH_ALPHA.get(codec, {}) if alpha else {})}
     if quality is not None:
         if codec in WITHOUT_QUALITY:
             raise SourceError(f"{codec} has no quality to choose: leave it out")
@@ -49,9 +59,9 @@ def encoder_of(codec: str, quality: int | None) -> tuple[str, dict[str, str]]:
     return encoder, options
 
 
-def pixel_format_of(codec: str) -> str:
+def pixel_format_of(codec: str, *, alpha: bool = False) -> str:
     """FFmpeg's name of the pixel format that the encoder gets."""
-    return _PIXELS.get(codec, "yuv420p")
+    return _PIXELS_WITH_ALPHA[codec] if alpha else _PIXELS.get(codec, "yuv420p")
 
 
 def open_nvenc(context: Any, name: str) -> None:

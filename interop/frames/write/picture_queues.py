@@ -169,8 +169,8 @@ class LastPicture:
     painting = encoding = None
     waited = 0.0
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self, path: Path, *, alpha: bool = False) -> None:
+        self._path, self._alpha = path, alpha
         self._last: GlTexture | None = None
         Replacement(path, "picture").discard()  # raises now if the folder takes no files
 
@@ -194,7 +194,9 @@ class LastPicture:
         if texture is None:
             return
         cv2 = load_cv2()
-        picture = cv2.cvtColor(texture.read(reason=PICTURE_FILE), cv2.COLOR_RGBA2BGR)
+        picture = cv2.cvtColor(
+            texture.read(reason=PICTURE_FILE), cv2.COLOR_RGBA2BGRA if self._alpha else cv2.COLOR_RGBA2BGR
+        )
         content = cv2.imencode(".png", picture)[1].tobytes()
         replacement = Replacement(self._path, "picture")
         try:

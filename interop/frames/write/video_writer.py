@@ -22,7 +22,7 @@ from ..paint.marks import Marks
 from ..read.frame_reader import Pixels
 from ..read.source import Source
 from .av_file import AvFile, Sound, VideoSettings
-from .codecs import BY_SUFFIX, CODECS
+from .codecs import BY_SUFFIX, CODECS, WITH_ALPHA
 from .picture_queues import ArrayQueue, LastPicture, TextureQueue
 from .planes_queue import Paint, PlanesQueue
 
@@ -80,6 +80,9 @@ class VideoWriter(Uncopied):
     live : bool
         Textures come in their own time: each is shown in the video for as long as it was the last one. Those that are
         put with their time are written at it, the others are repeated or left out as ``fps`` requires.
+    alpha : bool
+        Keep the alpha of textures and arrays, which is straight: colours are not multiplied by it. A .mov is
+        ProRes 4444 then, a .webm VP9 of two pictures; other videos keep none.
     reason : str
         The phrase under which ``transfers`` counts the textures that are read.
 
@@ -87,11 +90,13 @@ class VideoWriter(Uncopied):
     ----------
     suffixes, codecs : tuple of str
         The suffixes of videos, and the names of codecs.
+    with_alpha : dict of str
+        The codecs that keep alpha, by the suffixes of their videos.
 
     Raises
     ------
     SourceError
-        If the suffix or the codec is none of these, or the file cannot be written.
+        If the suffix or the codec is none of these or keeps no alpha, or the file cannot be written.
 
     Examples
     --------
@@ -104,6 +109,7 @@ class VideoWriter(Uncopied):
 
     suffixes: ClassVar = tuple(BY_SUFFIX)
     codecs: ClassVar = tuple(CODECS)
+    with_alpha: ClassVar = WITH_ALPHA
 
     def __init__(
         self,
@@ -117,6 +123,7 @@ class VideoWriter(Uncopied):
         sound: bool = True,
         tags: VideoTags | None = None,
         live: bool = False,
+        alpha: bool = False,
         reason: str = VIDEO_FRAME,
     ) -> None:
         copied = None if like is None or like.file is None or not sound else Sound(like.file, *like.part)
@@ -125,7 +132,8 @@ class VideoWriter(Uncopied):
             fps = fps or (like.fps / like.every if like.fps else None)
         fps = fps or (_LIVE_RATE if live else _USUAL_RATE)
         self._rotation, self._start = (0, 0.0) if like is None else (like.rotation, like.part[0])
-        self._begin(path, size, VideoSettings(fps, codec, quality, copied, tags or VideoTags(), live), reason)
+        settings = VideoSettings(fps, codec, quality, copied, tags or VideoTags(), live, alpha)
+        self._begin(path, size, settings, reason)
 
     def _begin(self, path: str | Path, size: tuple[int, int] | None, settings: VideoSettings, reason: str) -> None:
         self._path, self._size, self._settings = Path(path), size, settings
@@ -136,7 +144,7 @@ class VideoWriter(Uncopied):
         self._finalizer: weakref.finalize[[], VideoWriter] | None = None
         suffix = self._path.suffix.lower()
         if suffix == _PICTURE:
-            self._use(LastPicture(self._path))
+            self._use(LastPicture(self._path, alpha=settings.alpha))
         elif suffix not in BY_SUFFIX:
             known = ", ".join(BY_SUFFIX)
             raise SourceError(f"'{masked_address(path)}' ends in no known format: use .png or one of {known}")
@@ -225,6 +233,8 @@ class VideoWriter(Uncopied):
             self._finish_with(self._file.finish)
         assert self._size is not None
         if isinstance(picture, YuvPicture):
+            if self._settings.alpha:
+                raise SourceError(f"'{self._path}' takes textures or arrays with alpha: planes have none")
             width, height = picture.size
             if self._size != ((height, width) if rotation % 180 else (width, height)):
                 raise SourceError(

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import av
+import cv2
 import numpy as np
 import pytest
 from av.stream import Disposition
@@ -214,6 +215,22 @@ def test_what_cannot_be_written_is_said(context: fb.GlContext, tmp_path: Path) -
         fb.SourceError, match=r"subtitles of '.*film.mkv' \((srt|subrip)\) cannot be .* \.mkv takes all"
     ):
         AvFile(tmp_path / "a.mp4", (64, 48), VideoSettings(25, sound=Sound(film)))
+
+
+@pytest.mark.parametrize("context", ["gl"], indirect=True)
+@pytest.mark.usefixtures("context")
+def test_a_picture_keeps_alpha_if_it_is_wanted(tmp_path: Path) -> None:
+    texture = fb.GlTexture.from_array(np.full((4, 6, 4), (10, 20, 30, 40), np.uint8))
+    for name, channels in (("a.png", [30, 20, 10, 40]), ("b.png", [30, 20, 10])):
+        with fb.video.VideoWriter(tmp_path / name, alpha=name == "a.png") as file:
+            file.put(texture)
+        assert (cv2.imread(str(tmp_path / name), cv2.IMREAD_UNCHANGED) == channels).all()
+    with (
+        fb.video.VideoWriter(tmp_path / "a.webm", alpha=True) as video,
+        pytest.raises(fb.SourceError, match="planes have"),
+    ):
+        video.put(fb.YuvPicture.from_frame(av.VideoFrame(64, 48, "yuv420p")))
+    assert not (tmp_path / "a.webm").exists()
 
 
 @pytest.mark.parametrize("suffix", [".mkv", ".mp4"])
