@@ -457,15 +457,24 @@ class CompiledModel(Uncopied):
         """Run another subgraph, whose values LiteRT copies from and to the host."""
         for tensor, buffer in (*inputs.items(), *outputs.items()):
             self._binds(signature, tensor, buffer)  # which refuses objects on the GPU
-        missing = [name for name, tensor in signature.inputs.items() if tensor not in inputs]
-        if missing:
-            raise BindingError(f"signature '{signature.key}' has no buffer for its inputs {', '.join(missing)}")
         arrays = {
-            name: self._fitted(signature, tensor, inputs[tensor]) for name, tensor in signature.inputs.items()
-        }  # fmt: skip
+            name: self._fitted(signature, tensor, inputs[tensor])
+            if tensor in inputs
+            else self._value_before(signature, name, tensor)
+            for name, tensor in signature.inputs.items()
+        }
         found = self._interpreter.get_signature_runner(signature.key)(**arrays)
         for name, tensor in signature.outputs.items():
             self._put(signature, tensor, outputs[tensor], found[name])
+
+    def _value_before(self, signature: Signature, name: str, tensor: int) -> np.ndarray:
+        """The value of an input in the run before."""
+        try:
+            return self._interpreter.get_tensor(tensor, signature.subgraph)
+        except ValueError as error:  # LiteRT has no memory for it before the first run
+            raise BindingError(
+                f"signature '{signature.key}' has no buffer for its input {name}, and had none before: give one"
+            ) from error
 
     def _binds(self, signature: Signature, tensor: int, buffer: TensorBuffer) -> bool:
         """Whether the delegate takes a buffer's memory itself. Raises BindingError for memory that it cannot take."""

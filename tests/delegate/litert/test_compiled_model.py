@@ -59,6 +59,7 @@ model.run_by_name('product', {{'a': i[1], 'b': i[1]}}, {{'sum': o[0]}}); print(o
 i, o = model.create_input_buffers(1), model.create_output_buffers(1)
 i[0].write(np.ones(4, np.float32)); i[1].write(np.full(4, 3, np.float32))
 model.run_by_index(1, i, o); print(o[0].read(4, np.float32))
+model.run_by_name('product', {{'b': i[1]}}, {{'sum': o[0]}}); print(o[0].read(4, np.float32))
 model = CompiledModel.from_file('reversed.tflite')
 i, o = model.create_input_buffers(0), model.create_output_buffers(0)
 i[0].write(np.full(4, 7, np.float32)); i[1].write(np.full(4, 2, np.float32))
@@ -92,6 +93,7 @@ model = CompiledModel.from_buffer(content, HardwareAccelerator.CPU); model.run_b
 options = Options(HardwareAccelerator.CPU, cpu_options=CpuOptions(num_threads=2, kernel_mode=CpuKernelMode.REFERENCE))
 print(CompiledModel.from_file('signed.tflite', options=options).get_signature_index('serve'))
 CompiledModel.from_buffer(model_data=content, hardware_accel=1, environment=None, options=None).close()
+shared = Environment.create(); print(CompiledModel.from_buffer(content, environment=shared).environment is shared)
 options = Options.create(); options.cpu_options.kernel_mode = CpuKernelMode.BUILTIN
 print(CompiledModel.from_buffer(content, options=options).get_num_signatures())
 print(CompiledModel.from_buffer(content, HardwareAccelerator.CPU | HardwareAccelerator.NPU).is_fully_accelerated())
@@ -214,7 +216,8 @@ ON_NULL = SimpleNamespace(
 def outcome(script: str, module: Any) -> tuple[str, Exception | None]:
     """The text that a script printed with the classes of a module, and the exception that ended it."""
     printed, error = io.StringIO(), None
-    names = {name: getattr(litert, name) for name in ("HardwareAccelerator", "Options", "CpuOptions", "CpuKernelMode")}
+    kept = ("HardwareAccelerator", "Options", "CpuOptions", "CpuKernelMode", "Environment")
+    names = {name: getattr(litert, name) for name in kept}
     names |= {"CompiledModel": module.CompiledModel, "TensorBuffer": module.TensorBuffer, "np": np, "x": X.copy()}
     names |= {"content": chain("EXP", signature="serve"), "aligned": aligned}
     names["buffers"] = lambda model: (model.create_input_buffers(0), model.create_output_buffers(0))
