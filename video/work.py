@@ -187,8 +187,8 @@ def is_photograph(source: Path | str) -> bool:
 
 
 def default_suffix(background: str) -> str:
-    """The format of saved videos if none is named: of those that browsers know, one that has what is wanted."""
-    return ".webm" if background == ALPHA_NAME else ".mp4"
+    """The format of saved videos if none is named: one that takes the sound of most videos, and the alpha."""
+    return ".mov" if background == ALPHA_NAME else ".mp4"
 
 
 def task_for(task: str, model: str, otherwise: str = STYLE) -> str:

@@ -59,14 +59,14 @@ class WorkOptions:
         str,
         Option(
             help="For matte: a colour as #rrggbb, a picture, or blur, behind people; by default a blue. alpha is none: "
-            "the .webm (VP9), .mov (ProRes 4444) or .png is transparent there."
+            "the .mov (ProRes 4444), .webm or .mkv (VP9) or .png is transparent there."
         ),
     ] = ""
     suffix: Annotated[
         str,
         Option(
             help="The videos' format: .mp4, .mov, .mkv, .webm or .gif; .png for a folder of frames. By default .mp4, "
-            "with alpha .webm."
+            "with alpha .mov."
         ),
     ] = ""
     codec: Annotated[

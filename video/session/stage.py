@@ -72,8 +72,8 @@ class VideoStage:
         pictures are transparent there.
     suffix, codec, quality : optional
         The saved videos' format (".mp4", ".webm", ".gif"; ".png" is a folder of PNG files), and their codec and quality
-        as ``VideoWriter`` takes them. By default ".mp4", or with alpha ".webm" (VP9); ".mov" (ProRes 4444) and ".png"
-        have alpha, too.
+        as ``VideoWriter`` takes them. By default ".mp4", or with alpha ".mov" (ProRes 4444); ".webm" and ".mkv" (VP9)
+        and ".png" have alpha, too.
     backend : str
         The API that runs the model. On CUDA, which "auto" is on a GPU of NVIDIA if only rows are saved, NVDEC decodes
         and no picture comes to the CPU, unless a video is saved. Masks do not follow the picture's edges then.

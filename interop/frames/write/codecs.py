@@ -21,7 +21,7 @@ NVENC = "_nvenc"
 """The end of the names of encoders on NVIDIA's GPUs."""
 BY_SUFFIX = {".mp4": "h264", ".mov": "h264", ".mkv": "h264", ".webm": "vp9", ".gif": "gif", ".avi": "mjpeg"}
 """The codec of a file whose codec is not named, by its suffix."""
-WITH_ALPHA = {".mov": "prores", ".webm": "vp9"}
+WITH_ALPHA = {".mov": "prores", ".mkv": "vp9", ".webm": "vp9"}
 """The codecs that keep alpha, by the suffix of their files: ProRes 4444, and VP9 with a second picture for alpha."""
 _PIXELS_WITH_ALPHA = {"prores": "yuva444p10le", "vp9": "yuva420p"}
 _OPTIONS_WITH_ALPHA = {"prores": {"profile": "4"}}

@@ -82,7 +82,7 @@ class VideoWriter(Uncopied):
         put with their time are written at it, the others are repeated or left out as ``fps`` requires.
     alpha : bool
         Keep the alpha of textures and arrays, which is straight: colours are not multiplied by it. A .mov is
-        ProRes 4444 then, a .webm VP9 of two pictures; other videos keep none.
+        ProRes 4444 then, a .webm or .mkv VP9 of two pictures; other videos keep none.
     reason : str
         The phrase under which ``transfers`` counts the textures that are read.
 
