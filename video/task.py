@@ -128,8 +128,9 @@ class Scene:
 
     network: Network
     picture: fb.GlTexture
-    """An RGBA8 texture of the size of the source's frames."""
+    """An RGBA8 texture of the size of the source's frames, times ``enlarged``."""
     load: Callable[[str], Network]
+    enlarged: int = 1
 
 
 Show = Callable[[fb.GlTexture, Sequence[fb.GlBuffer]], None]
@@ -233,6 +234,8 @@ class VideoTask:
     """True if ``mark`` and ``paint`` of the finder make the same picture as the drawing, on the decoder's frames."""
     hides: bool = False
     """True if the drawing hides parts of the frame, so that a frame itself, with marks, is never to be shown."""
+    enlarges: Callable[[Network], int] | None = None
+    """Gives the number of times that saved pictures are larger than the frames; None: they have the frames' size."""
     fits: Callable[[Model], Fit | None] | None = None
     """Says whether a model without a named task is for this one, from its file alone; None if it is not.
 

@@ -12,6 +12,7 @@ import framebind as fb
 from .model_file import read_model_file
 from .model_options import ModelOptions
 from .models import find_model
+from .network import Network
 from .task import Drawing, Finder, Model, Scene, VideoTask
 from .tasks import find_task, tasks_for, tasks_that_save, tasks_that_take
 from .vision.effects import ALPHA_NAME, is_color
@@ -146,6 +147,10 @@ class Work:
     def drawing(self, scene: Scene) -> Drawing:
         """Make the task's picture of a video on the GL context that is current. Raises ModelError as ``finder``."""
         return self.video_task.prepare(scene, **self._given())
+
+    def enlarged(self, network: Network) -> int:
+        """The number of times that the task's saved picture is larger than the frames."""
+        return 1 if self.video_task.enlarges is None else self.video_task.enlarges(network)
 
     def _given(self) -> dict[str, Any]:
         """The fields that the task takes, unless they are None."""

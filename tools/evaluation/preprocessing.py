@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 import framebind as fb
 
+from ...video.layouts import Layout, PictureShape
 from ...video.vision.pictures import Picture, read_picture
 
 Array = npt.NDArray[Any]
@@ -65,18 +66,20 @@ def resize(picture: Picture, size: tuple[int, int]) -> Array:
     return upper * (1 - down) + lower * down
 
 
-def to_tensor(pixels: Array, dtype: npt.DTypeLike) -> Array:
-    """Pixels from 0 to 255 as the input tensor (1, height, width, 3) of a model.
+def to_tensor(pixels: Array, dtype: npt.DTypeLike, layout: Layout = "nhwc") -> Array:
+    """Pixels (height, width, 3) from 0 to 255 as the input tensor of a model, (1, height, width, 3) or, for the layout
+    "nchw", (1, 3, height, width).
 
     float32 is from -1 to 1, uint8 the pixels themselves, int8 128 less. Raises ModelError for other types.
     """
-    kind = np.dtype(dtype)
+    height, width, channels = pixels.shape
+    kind, pixels = np.dtype(dtype), PictureShape(height, width, channels, layout).to_tensor(pixels)
     if kind == np.float32:
-        return ((pixels - MEAN) / STD).astype(np.float32)[None]
+        return ((pixels - MEAN) / STD).astype(np.float32)
     if kind == np.uint8:
-        return pixels.astype(np.uint8)[None]
+        return pixels.astype(np.uint8)
     if kind == np.int8:
-        return (pixels - 128).astype(np.int8)[None]
+        return (pixels - 128).astype(np.int8)
     raise fb.ModelError(f"a model for pictures takes float32, uint8 or int8, not {kind}")
 
 

@@ -13,6 +13,9 @@ import numpy.typing as npt
 
 import framebind as fb
 
+from ...video.layouts import PictureShape
+from ...video.model_file import read_model_file
+from ...video.task import picture_of
 from .preprocessing import to_tensor
 
 Array = npt.NDArray[Any]
@@ -34,6 +37,8 @@ class Side:
     interpreter: fb.Interpreter
     input: dict[str, Any]
     """LiteRT's details of the picture's tensor."""
+    picture: PictureShape
+    """Its sizes and layout."""
     outputs: Sequence[int]
     """The tensors of the outputs, in the model's order."""
     collect: Collect
@@ -55,7 +60,7 @@ class Side:
 
 
 def open_side(name: str, model: Path, collect: Collect, delegate: fb.GpuDelegate | None, threads: int | None) -> Side:
-    """Make the interpreter of one side. Raises ModelError for a model whose input is not one picture (1xHxWx3)."""
+    """Make the interpreter of one side. Raises ModelError for a model whose input is not one picture of 3 channels."""
     if delegate is None:
         interpreter = fb.Interpreter(model_path=model, num_threads=threads, delegate="cpu")
     else:
@@ -64,18 +69,18 @@ def open_side(name: str, model: Path, collect: Collect, delegate: fb.GpuDelegate
     interpreter.allocate_tensors()
     details = cast("list[dict[str, Any]]", interpreter.get_input_details())
     outputs = cast("list[dict[str, Any]]", interpreter.get_output_details())
-    shapes = [tuple(int(n) for n in each["shape"]) for each in details]
-    if len(shapes) != 1 or len(shapes[0]) != 4 or shapes[0][0] != 1 or shapes[0][3] != 3:
-        raise fb.ModelError(f"{model.name} takes {shapes}, not one picture (1xHxWx3)")
-    return Side(name, interpreter, details[0], [int(each["index"]) for each in outputs], collect)
+    picture = picture_of(read_model_file(model))
+    if picture is None or picture.channels != 3:
+        shapes = [tuple(int(n) for n in each["shape"]) for each in details]
+        raise fb.ModelError(f"{model.name} takes {shapes}, not one picture (1xHxWx3 or 1x3xHxW)")
+    return Side(name, interpreter, details[0], picture, [int(each["index"]) for each in outputs], collect)
 
 
 def run(sides: Sequence[Side], pictures: Iterable[Path], prepare: Prepare, advance: Callable[[], Any]) -> None:
     """Run each picture on each side; ``advance`` is called after each picture."""
-    image = sides[0].input
-    size = int(image["shape"][1]), int(image["shape"][2])
+    dtype, (height, width, _, layout) = sides[0].input["dtype"], sides[0].picture
     for path in pictures:
-        tensor = to_tensor(prepare(path, size), image["dtype"])
+        tensor = to_tensor(prepare(path, (height, width)), dtype, layout)
         for side in sides:
             side.run(path, tensor)
         advance()

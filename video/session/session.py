@@ -20,7 +20,7 @@ from ..network import Network
 from ..results.masks import add_run_lengths
 from ..results.outputs import MarkedFrames, close_after_error, open_outputs
 from ..results.rows import Row, make_rows
-from ..task import Mask
+from ..task import Mask, Scene
 from ..times import Times
 from ..work import Work
 from .planes import Planes
@@ -230,10 +230,13 @@ class Session:
             self._road == "planes" or takes_planes(work, source, self._api, software=software)
         ):
             return Planes(work, source, self._bound_network(work.model_name, self._api), times)
-        picture = stack.enter_context(fb.GlTexture(*source.size, "rgba8", label="the picture"))
         self._timer = timer = self._timer or fb.GlTimer()
-        load = partial(self._drawing_network, size=picture.size, timer=timer)
-        return Textures(work, source, picture, load, self._marks, timer, times)
+        load = partial(self._drawing_network, size=source.size, timer=timer)
+        network = load(work.model_name)
+        enlarged = work.enlarged(network)
+        size = enlarged * source.size[0], enlarged * source.size[1]
+        picture = stack.enter_context(fb.GlTexture(*size, "rgba8", label="the picture"))
+        return Textures(work, source, Scene(network, picture, load, enlarged), self._marks, timer, times)
 
     def _marks(self) -> fb.video.Overlay:
         """The overlay, made once: its font is 1.6 MB."""

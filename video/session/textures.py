@@ -7,7 +7,6 @@ from typing import Any
 
 import framebind as fb
 
-from ..network import Network
 from ..task import Scene
 from ..times import WAIT, Times
 from ..work import Work
@@ -22,19 +21,18 @@ class Textures:
         self,
         work: Work,
         source: fb.video.Source,
-        picture: fb.GlTexture,
-        load: Callable[[str], Network],
+        scene: Scene,
         overlay: Callable[[], fb.video.Overlay],
         timer: fb.GlTimer,
         times: Times,
     ) -> None:
-        """``picture`` is drawn; ``load`` gives the network of a model, ``overlay`` draws marks once there are some."""
+        """``overlay`` makes what draws marks over the scene's picture, once there are some."""
         source.every = work.every
-        self.picture, self._source, self._overlay, self._timer, self._times = picture, source, overlay, timer, times
-        self._drawing = work.drawing(Scene(load(work.model_name), picture, load))
+        self.picture, self._source, self._overlay = scene.picture, source, overlay
+        self._timer, self._times, self._drawing = timer, times, work.drawing(scene)
         make = self._drawing.mask
         self.mask = make() if make is not None and "masks" in work.save else None
-        self._frames = source.frames(picture.context, timer=timer)
+        self._frames = source.frames(scene.picture.context, timer=timer)
 
     def take(self) -> fb.Frame | None:
         """The next frame; None at the end."""

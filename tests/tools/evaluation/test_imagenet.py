@@ -15,6 +15,7 @@ import framebind as fb
 from framebind.__main__ import app
 from framebind.tools.evaluation import imagenet
 from support.demo_models import color_classifier
+from support.tiny_models import channels_first
 
 LABELS = ["red", "green", "blue", "loud", "sweet", "late"]
 COLORS = {"red": (255, 0, 0), "green": (0, 255, 0), "blue": (0, 0, 255)}
@@ -53,8 +54,11 @@ Run = Callable[..., dict[str, object]]
 @pytest.mark.usefixtures("context")
 @pytest.mark.parametrize("context", ["gl"], indirect=True)
 class TestCommand:
-    def test_accuracies_are_those_computed_by_hand(self, arguments: list[str], tmp_path: Path) -> None:
+    @pytest.mark.parametrize("layout", ["nhwc", "nchw"])
+    def test_accuracies_are_those_computed_by_hand(self, arguments: list[str], tmp_path: Path, layout: str) -> None:
         kept = tmp_path / "kept.json"
+        if layout == "nchw":
+            (tmp_path / "colors.tflite").write_bytes(channels_first(color_classifier()))
         done = CliRunner().invoke(app, [*arguments, "--json", "--output", str(kept)])
         assert done.exit_code == 0, done.output
         content = json.loads(kept.read_text())
