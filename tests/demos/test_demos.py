@@ -205,7 +205,7 @@ def test_mistakes_with_models_that_are_not_bundled(tmp_path: Path, model_path: M
     code, output = command_line("style_transfer", "--style", picture / "no", "--output", picture, "--frames", 1)
     assert code == 1 and "is no picture that can be read" in output
     code, output = command_line("style_transfer", "--model", "selfie_segmentation", "--output", picture, "--frames", 1)
-    assert code == 1 and "the model's output has 1 channels, which is no picture" in output
+    assert code == 1 and "the model's output (1, 256, 256, 1) is no picture of 3 channels" in output
     many = ["--style", style.STYLES[0]] * 10
     code, output = command_line("style_transfer", *many, "--output", picture, "--frames", 1)
     assert code == 1 and "10 pictures of a style are too many" in output

@@ -57,8 +57,8 @@ INSTEAD = {"fb.open_source(0, size=(640, 480))": f"fb.open_source({str(PHOTOGRAP
 """Nobody has a camera here. A picture ends after one frame, as a closed window does."""
 SETUP = re.compile(r"^(?:cp|mkdir) .+$|^python -m framebind demo .+ --output clip\.mp4$", re.MULTILINE)
 """Lines of shell fences that make the files of a page's programs."""
-CLIPS: dict[str, bytes] = {}
-"""Clips by the line of a page that makes them: several pages have the same line, and a demo takes seconds."""
+MADE: dict[tuple[str, bool], dict[str, bytes]] = {}
+"""The files that a line of a page makes by a command of ours, with a real model or not: pages have the same lines."""
 FILE_NAME = re.compile(r"# (\w+\.py)\n")
 """First line of a fence that is a program of its own: it starts processes, which run their file again."""
 
@@ -95,29 +95,38 @@ def test_pages_with_python_are_found() -> None:
     assert {"README.md", "docs/tutorial.md", "docs/textures.md", "docs/opencl.md"} <= {name_of(p) for p in WITH_PYTHON}
 
 
-def set_up(page: Path, folder: Path) -> dict[str, str]:
+WITH_REAL_MODELS = {"README.md", "docs/tutorial.md", "docs/your-model.md", "docs/from-litert.md"}
+"""Pages whose programs run the real model in each tier: the others show what goes around it."""
+
+
+def set_up(page: Path, folder: Path, config: pytest.Config) -> dict[str, str]:
     """Make the files of a page's programs, as it says. The result is the environment for them.
 
-    Without models on this machine and a network to fetch them, a small one stands in the folder of models.
+    A small model stands in the folder of models if there are none on this machine, and, except in the tier "all", for
+    pages that are not WITH_REAL_MODELS: drivers compile it in a tenth of the time.
     """
     python = str(Path(sys.executable).parent)
     environment = {**os.environ, "PATH": f"{python}{os.pathsep}{os.environ['PATH']}", "RAY_USAGE_STATS_ENABLED": "0"}
-    if find_local("selfie_segmentation") is None:
+    is_wanted = name_of(page) in WITH_REAL_MODELS or config.getoption("--tier") == "all"
+    is_real = is_wanted and find_local("selfie_segmentation") is not None
+    if not is_real:
         models = folder / "models"
         models.mkdir()
         (models / "selfie_segmentation.tflite").write_bytes(person_mask())
         environment["FRAMEBIND_MODELS"] = str(models)
     shell = [fence[2] for fence in FENCE.finditer(page.read_text(encoding="utf-8")) if fence[1] == "sh"]
     for line in SETUP.findall("".join(shell)):
-        if line in CLIPS:
-            (folder / "clip.mp4").write_bytes(CLIPS[line])
+        for name, content in MADE.get((line, is_real), {}).items():
+            (folder / name).write_bytes(content)
+        if (line, is_real) in MADE:
             continue
+        before = {*folder.iterdir()}
         done = subprocess.run(
             line, shell=True, cwd=folder, env=environment, capture_output=True, text=True, timeout=120
         )
         assert done.returncode == 0, f"{line}: {done.stderr}"
-        if line.endswith("--output clip.mp4"):
-            CLIPS[line] = (folder / "clip.mp4").read_bytes()
+        if "python -m framebind" in line:
+            MADE[line, is_real] = {path.name: path.read_bytes() for path in {*folder.iterdir()} - before}
     return environment
 
 
@@ -130,14 +139,17 @@ def run_python(name: str, folder: Path, environment: dict[str, str], screen: Seq
 
 
 @pytest.mark.parametrize("page", WITH_PYTHON, ids=name_of)
-def test_the_python_of_a_page_runs(page: Path, tmp_path: Path, tool: Callable[[str], str], gl_and_cl: object) -> None:
+@pytest.mark.usefixtures("gl_and_cl")
+def test_the_python_of_a_page_runs(
+    page: Path, tmp_path: Path, tool: Callable[[str], str], request: pytest.FixtureRequest
+) -> None:
     """In a folder with what the page makes, from top to bottom, as somebody who follows the page types it."""
     if page == WITH_CUDA and not CUDA_DEVICES:
         pytest.skip("the page needs NVIDIA's GPU and PyTorch: name cuda in FRAMEBIND_DEVICES")
     code = program(page)
     (tmp_path / "page.py").write_text(code)
     screen = [tool("xvfb-run"), "-a"] if "fb.Window(" in code else []
-    run_python("page.py", tmp_path, set_up(page, tmp_path), screen)
+    run_python("page.py", tmp_path, set_up(page, tmp_path, request.config), screen)
 
 
 OWN_PROGRAMS = {
@@ -149,11 +161,12 @@ OWN_PROGRAMS = {
 
 
 @pytest.mark.parametrize("name", OWN_PROGRAMS)
-def test_a_program_of_its_own_runs(name: str, tmp_path: Path, gl_and_cl: object) -> None:
+@pytest.mark.usefixtures("gl_and_cl")
+def test_a_program_of_its_own_runs(name: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     page, code = OWN_PROGRAMS[name]
     assert len([line for line in code.splitlines() if line]) <= 20
     (tmp_path / name).write_text(code)
-    run_python(name, tmp_path, set_up(page, tmp_path))
+    run_python(name, tmp_path, set_up(page, tmp_path, request.config))
 
 
 def test_the_main_code_of_the_readme_runs_as_printed(tmp_path: Path, gl_and_cl: object) -> None:
