@@ -161,6 +161,14 @@ class Lowering:
         batch, height, width, channels = self.shape(tensor)
         return self.group_count(batch * height * width * slices(channels))
 
+    def launch(self, kernel: str, arguments: Sequence[str], constants: dict[str, int | float] | None = None) -> Launch:
+        """A launch in which each invocation computes one slice of one pixel of the first output, "dst".
+
+        ``arguments`` are the kernel's names of the inputs, in order.
+        """
+        reads, output = dict(zip(arguments, self.inputs, strict=True)), self.outputs[0]
+        return Launch(kernel, reads, {"dst": output}, self.groups_for(output), constants or {})
+
 
 @dataclass(frozen=True)
 class Collapsed:

@@ -15,6 +15,8 @@ from ...tensor import TensorInfo
 from ..arguments import activation_epilogue, bias_epilogue, computed_bias, optional_bias
 from ..window import Window
 
+_INPUTS = ("src", "weights")
+
 
 def parsed_convolution(
     node: TfliteNode,
@@ -50,7 +52,7 @@ class ComputedConvolution(Operation):
         """One dispatch."""
         _, height, width, _ = lowering.shape(lowering.inputs[0])
         constants = self.window.constants(height, width)
-        return [_launch(lowering, "computed_conv", constants | {"GROUPS": self.groups, "TRANSPOSED": 0})]
+        return [lowering.launch("computed_conv", _INPUTS, constants | {"GROUPS": self.groups, "TRANSPOSED": 0})]
 
 
 @dataclass(frozen=True)
@@ -69,7 +71,7 @@ class ComputedDepthwise(Operation):
         """One dispatch."""
         _, height, width, _ = lowering.shape(lowering.inputs[0])
         constants = self.window.constants(height, width) | {"MULTIPLIER": self.multiplier}
-        return [_launch(lowering, "computed_depthwise", constants)]
+        return [lowering.launch("computed_depthwise", _INPUTS, constants)]
 
 
 @dataclass(frozen=True)
@@ -93,7 +95,7 @@ class ComputedTranspose(Operation):
             "STRIDE_Y": self.strides[0], "STRIDE_X": self.strides[1], "DILATION_Y": 1, "DILATION_X": 1,
             "PAD_TOP": padding[0], "PAD_LEFT": padding[1], "GROUPS": 1, "TRANSPOSED": 1,
         }  # fmt: skip
-        return [_launch(lowering, "computed_conv", constants)]
+        return [lowering.launch("computed_conv", _INPUTS, constants)]
 
 
 def _check_weights(expected: tuple[int, ...], shape: tuple[int, ...]) -> None:
@@ -111,9 +113,3 @@ def cut_before(
     """
     reach = [(size[i] - 1) * strides[i] + kernel[i] - output[i] for i in (0, 1)]
     return max(0, reach[0]) // 2, max(0, reach[1]) // 2
-
-
-def _launch(lowering: Lowering, kernel: str, constants: dict[str, int | float]) -> Launch:
-    reads = {"src": lowering.inputs[0], "weights": lowering.inputs[1]}
-    group_count = lowering.groups_for(lowering.outputs[0])
-    return Launch(kernel, reads, {"dst": lowering.outputs[0]}, group_count, constants)

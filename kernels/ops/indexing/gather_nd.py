@@ -30,12 +30,10 @@ class GatherNd(Operation):
         return [(*indices[:-1], *shape[self.depth :])]
 
     def lower(self, lowering: Lowering) -> list[Launch]:
-        source, indices = lowering.inputs
-        shape = ranked(lowering.shape(source), self.ranks[0])
+        shape = ranked(lowering.shape(lowering.inputs[0]), self.ranks[0])
         constants = {"DEPTH": self.depth, "INNER": math.prod(shape[self.depth :])}
         constants |= coordinate_constants(shape[: self.depth], strides_of(shape))
-        reads, writes = {"src": source, "indices": indices}, {"dst": lowering.outputs[0]}
-        return [Launch("gather_nd", reads, writes, lowering.groups_for(lowering.outputs[0]), constants)]
+        return [lowering.launch("gather_nd", ("src", "indices"), constants)]
 
     def collapsed(self, shapes: list[tuple[int, ...]]) -> Sequence[Collapsed]:
         """Indices in a row, and parts that are vectors."""

@@ -43,16 +43,14 @@ class Scatter(Operation):
 
     def lower(self, lowering: Lowering) -> list[Launch]:
         """One dispatch; every invocation looks at all indices."""
-        indices, values = lowering.inputs
         inner = math.prod(self.destination[self.depth :])
         strides = tuple(stride // inner for stride in strides_of(self.destination))
         constants: dict[str, int | float] = {
-            "DEPTH": self.depth, "INNER": inner, "ROWS": math.prod(lowering.shape(indices)) // self.depth,
+            "DEPTH": self.depth, "INNER": inner, "ROWS": math.prod(lowering.shape(lowering.inputs[0])) // self.depth,
             "ADDS": int(self.adds), "SINGLE": int(self.single), "FILL": self.fill,
         }  # fmt: skip
         constants |= coordinate_constants(self.destination[: self.depth], strides)
-        reads, writes = {"indices": indices, "updates": values}, {"dst": lowering.outputs[0]}
-        return [Launch("scatter", reads, writes, lowering.groups_for(lowering.outputs[0]), constants)]
+        return [lowering.launch("scatter", ("indices", "updates"), constants)]
 
 
 def _shape_of(tensor: TensorInfo | None) -> tuple[int, ...]:

@@ -33,8 +33,7 @@ class OneHot(Operation):
             "INNER": math.prod(shape[self.axis + 1 :]), "DEPTH": self.depth, "ON": self.on,
             "OFF": self.off,
         }  # fmt: skip
-        reads, writes = {"indices": lowering.inputs[0]}, {"dst": lowering.outputs[0]}
-        return [Launch("one_hot", reads, writes, lowering.groups_for(lowering.outputs[0]), constants)]
+        return [lowering.launch("one_hot", ("indices",), constants)]
 
     def collapsed(self, shapes: list[tuple[int, ...]]) -> Sequence[Collapsed]:
         output, axis = around_axis(self.output_shapes(shapes)[0], self.axis)
@@ -67,8 +66,7 @@ class Gather(Operation):
             "INNER": math.prod(shape[axis + 1 :]), "AXIS": shape[axis], "OUTER": math.prod(shape[batches:axis]),
             "INDICES": math.prod(indices[batches:]),
         }  # fmt: skip
-        reads, writes = {"src": lowering.inputs[0], "indices": lowering.inputs[1]}, {"dst": lowering.outputs[0]}
-        return [Launch("gather", reads, writes, lowering.groups_for(lowering.outputs[0]), constants)]
+        return [lowering.launch("gather", ("src", "indices"), constants)]
 
     def collapsed(self, shapes: list[tuple[int, ...]]) -> Sequence[Collapsed]:
         """The gather with four dimensions: batch, dimensions before the axis, the axis, and dimensions behind it if

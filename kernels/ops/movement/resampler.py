@@ -22,9 +22,7 @@ class Resampler(Operation):
         return [(*warp[:3], source[3])]
 
     def lower(self, lowering: Lowering) -> list[Launch]:
-        reads = {"src": lowering.inputs[0], "warp": lowering.inputs[1]}
-        group_count = lowering.groups_for(lowering.outputs[0])
-        return [Launch("resampler", reads, {"dst": lowering.outputs[0]}, group_count)]
+        return [lowering.launch("resampler", ("src", "warp"))]
 
 
 def _parse(node: TfliteNode) -> Parsed:

@@ -73,11 +73,7 @@ class Unpooling(Operation):
 
     def lower(self, lowering: Lowering) -> list[Launch]:
         _, height, width, _ = lowering.shape(lowering.inputs[0])
-        reads = {"src": lowering.inputs[0], "indices": lowering.inputs[1]}
-        constants = self.constants(height, width)
-        return [
-            Launch("unpool", reads, {"dst": lowering.outputs[0]}, lowering.groups_for(lowering.outputs[0]), constants)
-        ]
+        return [lowering.launch("unpool", ("src", "indices"), self.constants(height, width))]
 
 
 def _options(options: Any) -> tuple[Window, int]:

@@ -30,8 +30,7 @@ class ArgExtreme(Operation):
         constants: dict[str, int | float] = {
             "AXIS": shape[self.axis], "INNER": inner, "MAXIMUM": int(self.maximum)
         }  # fmt: skip
-        reads, writes = {"src": lowering.inputs[0]}, {"dst": lowering.outputs[0]}
-        return [Launch("arg_extreme", reads, writes, lowering.groups_for(lowering.outputs[0]), constants)]
+        return [lowering.launch("arg_extreme", ("src",), constants)]
 
     def collapsed(self, shapes: list[tuple[int, ...]]) -> Sequence[Collapsed]:
         shape, axis = around_axis(shapes[0], self.axis)

@@ -26,8 +26,7 @@ class LocalResponse(Operation):
 
     def lower(self, lowering: Lowering) -> list[Launch]:
         constants = {"RADIUS": self.radius, "BIAS": self.bias, "ALPHA": self.alpha, "BETA": self.beta}
-        reads, writes = {"src": lowering.inputs[0]}, {"dst": lowering.outputs[0]}
-        return [Launch("local_response", reads, writes, lowering.groups_for(lowering.outputs[0]), constants)]
+        return [lowering.launch("local_response", ("src",), constants)]
 
 
 def _parse(node: TfliteNode) -> Parsed:

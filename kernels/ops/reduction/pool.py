@@ -29,8 +29,7 @@ class Pooling(Operation):
         if whole and not self.maximum:  # a mean over all pixels: one work-group per slice instead of one invocation
             return lower_reduction(lowering, frozenset({1, 2}))
         constants = window.clipped(height, width) | {"MAXIMUM": int(self.maximum)}
-        group_count = lowering.groups_for(lowering.outputs[0])
-        return [Launch("pool", {"src": lowering.inputs[0]}, {"dst": lowering.outputs[0]}, group_count, constants)]
+        return [lowering.launch("pool", ("src",), constants)]
 
 
 def _parse(node: TfliteNode, *, maximum: bool) -> Parsed:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import ai_edge_litert.interpreter as litert
 import numpy as np
 
+from ..cases.operator_models import run_model
 from .draft import Array, Draft
 from .recipe import Recipe, drafted
 from .storage import Ranges, Storage, float_twin, with_constants, write
@@ -111,10 +112,7 @@ def run_on_cpu(model: bytes, inputs: Sequence[Array], kernels: litert.OpResolver
         interpreter.allocate_tensors()
     except (RuntimeError, ValueError) as error:
         raise UnusableError(f"LiteRT refuses it: {str(error).strip()}") from error
-    for detail, value in zip(interpreter.get_input_details(), inputs, strict=True):
-        interpreter.set_tensor(detail["index"], value)
-    interpreter.invoke()
-    return [interpreter.get_tensor(detail["index"]) for detail in interpreter.get_output_details()]
+    return run_model(interpreter, inputs)
 
 
 def _unit(expected: Array) -> float:
