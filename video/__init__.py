@@ -7,7 +7,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ..interop.frames.decode.division import VideoPart, divide_video, video_seconds
+    from ..interop.frames.decode.containers import video_seconds
+    from ..interop.frames.decode.division import VideoPart, divide_video
     from ..interop.frames.decode.streams import StreamOptions, masked_address
     from ..interop.frames.decode.tags import VideoTags
     from ..interop.frames.decode.thread_times import WorkTime
@@ -71,7 +72,7 @@ _LATE = {
     "list_cameras": f"{_FRAMES}.read.camera",
     "masked_address": f"{_FRAMES}.decode.streams",
     "open_source": f"{_FRAMES}.read.opening",
-    "video_seconds": f"{_FRAMES}.decode.division",
+    "video_seconds": f"{_FRAMES}.decode.containers",
 }
 """Public names with their modules, which are imported when they are first used: commands start faster."""
 

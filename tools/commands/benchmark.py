@@ -23,13 +23,13 @@ import framebind as fb
 
 from ...video.apis import GL, api_of
 from ...video.models import find_model
-from ..common.flags import PRECISIONS, SHORT_NAMES, DelegateFlags, backend_option, split_names, with_flags
+from ..common.flags import PRECISIONS, SHORT_NAMES, DelegateFlags, backend_option, chart_option, split_names, with_flags
 from ..common.output import AsJson, print_figures, print_json, print_line, write_bytes, write_file
 from ..measure.inputs import InputFlags, Inputs
 from ..measure.measure import Measurement, Schedule, TensorState, measure_on_gpu
 from ..measure.peers import PEERS, litert_cpu
 from ..measure.tool_flags import ToolFlags, refusing
-from ..plots.files import chart_option, save
+from ..plots.files import save
 
 CPU = "cpu"
 CPUS = os.cpu_count() or 1

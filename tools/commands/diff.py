@@ -18,12 +18,12 @@ import framebind as fb
 from ...video.models import find_model
 from ...video.network import shapes
 from ..certify.pictures import picture_inputs
-from ..common.flags import GpuFlags, with_flags
+from ..common.flags import GpuFlags, chart_option, with_flags
 from ..common.output import AsJson, print_figures, print_json, print_line
 from ..measure.inputs import gaussian_input
 from ..measure.reference import check_reference, set_inputs
 from ..measure.tensors import TensorError, absolute_errors, tensor_errors
-from ..plots.files import chart_option, save
+from ..plots.files import save
 
 Array = npt.NDArray[Any]
 Outputs = list[Array]

@@ -21,9 +21,9 @@ from ...video.models import find_model
 from ...video.tasks import tasks_for
 from ..common.advice import Facts, advise, facts_of, listed
 from ..common.console import counted
-from ..common.flags import SHORT_NAMES, DelegateFlags, backend_option, with_flags
+from ..common.flags import SHORT_NAMES, DelegateFlags, backend_option, chart_option, with_flags
 from ..common.output import AsJson, add_row, make_table, print_json, print_line, print_table
-from ..plots.files import chart_option, save
+from ..plots.files import save
 
 ModelName = Annotated[str, typer.Argument(metavar="MODEL", help="A .tflite file, or the name of a known model.")]
 Precision = Annotated[

@@ -17,17 +17,17 @@ from ...video.signals import ended_by_signals, raise_if_signalled
 from ...video.work import Work, check_model, is_photograph
 from ...video.workers.copies import outputs_of
 from ...video.workers.inputs import Input, find_inputs, name_of, numbered, result_place
+from ...video.workers.job_queue import add_times
 from ...video.workers.jobs import Event, Finished, Job, Lost, Progress
 from ...video.workers.manifest import Manifest
 from ...video.workers.remote import exists, is_url, plain_url
 from ...video.workers.runners import Runner, choose_runner
-from ...video.workers.schedule import add_times
 from ..common.console import counted
-from ..common.flags import VideoFlags, with_flags
+from ..common.flags import VideoFlags, chart_option, with_flags
 from ..common.output import needing_no_reader, print_line
 from ..common.work_options import WorkOptions
 from ..displays.progress import progress_bars
-from ..plots.files import chart_option, save
+from ..plots.files import save
 
 
 def _named(output: str) -> str:

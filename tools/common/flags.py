@@ -9,6 +9,7 @@ import inspect
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, fields, is_dataclass, replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any, Literal, cast, get_type_hints
 
@@ -54,6 +55,9 @@ TFLITE_NAMES = {
 """Names of options here, by their names in TensorFlow Lite's tools, and a short name of the cache's folder."""
 
 
+CHART_SUFFIXES = (".html", ".svg", ".png")
+CHART_PACKAGES = {"altair": "altair", "vl_convert": "vl-convert-python"}
+"""The distributions of the extra `plot`, by the name of their module."""
 BOOLEAN = re.compile(r"(--[\w-]+)=(true|false|1|0)")
 """The form of a flag that is on or off in TensorFlow Lite's tools."""
 
@@ -252,3 +256,22 @@ def set_parameters(command: Callable[..., None], parameters: list[inspect.Parame
     ordered = sorted(parameters, key=lambda parameter: parameter.kind)
     command.__signature__ = inspect.Signature(ordered)  # pyright: ignore[reportFunctionMemberAccess]
     command.__annotations__ = {parameter.name: parameter.annotation for parameter in ordered}
+
+
+def _check_chart(path: Path | None) -> Path | None:
+    """The path of a chart that an option names. Raises typer.BadParameter if no chart can be written there."""
+    if path is None:
+        return None
+    if path.suffix not in CHART_SUFFIXES:
+        raise typer.BadParameter(f"'{path}' is no {', '.join(CHART_SUFFIXES[:-1])} or {CHART_SUFFIXES[-1]} file")
+    missing = [package for module, package in CHART_PACKAGES.items() if find_spec(module) is None]
+    if missing:
+        raise typer.BadParameter(f"charts need packages that are not here: pip install {' '.join(missing)}")
+    if not path.absolute().parent.is_dir():
+        raise typer.BadParameter(f"there is no folder '{path.parent}'")
+    return path
+
+
+def chart_option(help: str) -> Callable[..., object]:
+    """An option whose value is the file of a chart; it is checked before the command begins."""
+    return typer.Option(metavar="FILE", callback=_check_chart, help=f"{help}: a .html, .svg or .png file.")

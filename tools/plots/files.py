@@ -1,44 +1,15 @@
-"""Files of charts: their formats, the packages that they need, and how they are written.
-
-Nothing here imports the packages of the extra `plot` before a chart is made.
-"""
+"""Files of charts. Nothing here imports the packages of the extra `plot` before a chart is made."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-import typer
 
 if TYPE_CHECKING:
     from .style import Chart
 
-SUFFIXES = (".html", ".svg", ".png")
-PACKAGES = {"altair": "altair", "vl_convert": "vl-convert-python"}
-"""The distributions of the extra `plot`, by the name of their module."""
 PNG_SCALE = 2.0
 """Pixels of a .png for each unit of the chart: sharp on screens of high density, too."""
-
-
-def check_file(path: Path | None) -> Path | None:
-    """The path of a chart that an option names. Raises typer.BadParameter if no chart can be written there."""
-    if path is None:
-        return None
-    if path.suffix not in SUFFIXES:
-        raise typer.BadParameter(f"'{path}' is no {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]} file")
-    missing = [package for module, package in PACKAGES.items() if find_spec(module) is None]
-    if missing:
-        raise typer.BadParameter(f"charts need packages that are not here: pip install {' '.join(missing)}")
-    if not path.absolute().parent.is_dir():
-        raise typer.BadParameter(f"there is no folder '{path.parent}'")
-    return path
-
-
-def chart_option(help: str) -> Callable[..., object]:
-    """An option whose value is the file of a chart; it is checked before the command begins."""
-    return typer.Option(metavar="FILE", callback=check_file, help=f"{help}: a .html, .svg or .png file.")
 
 
 LESS_THAN = "\ue000"

@@ -1,4 +1,4 @@
-"""Interface between the schedule and workers of any kind, and the loop that feeds workers until all jobs are done."""
+"""Interface between the queue and workers of any kind, and the loop that feeds workers until all jobs are done."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import threading
 from collections.abc import Sequence
 from typing import Protocol, TypeVar
 
+from .job_queue import JobQueue, by_turns
 from .jobs import Event, Job, Report
-from .schedule import Schedule, by_turns
 from .worker import Slot
 
 
@@ -57,22 +57,22 @@ def run(executor: Executor[AnyWorker], jobs: Sequence[Job], report: Report) -> N
     A job whose worker dies is done again by a new one, alone. An exception, such as Ctrl-C, ends all workers; what
     they had not finished leaves nothing.
     """
-    schedule, lock = Schedule(jobs, report), threading.RLock()
+    queue, lock = JobQueue(jobs, report), threading.RLock()
     free, workers = list(executor.slots), list[AnyWorker]()
     most = max(slot.sessions for slot in free)
 
     def happened(event: Event) -> None:
         with lock:
-            schedule.happened(event)
+            queue.happened(event)
 
     try:
-        while schedule.waiting or any(worker.jobs for worker in workers):
-            while free and schedule.waiting > sum(not worker.jobs for worker in workers):
+        while queue.waiting or any(worker.jobs for worker in workers):
+            while free and queue.waiting > sum(not worker.jobs for worker in workers):
                 workers.append(executor.start(free[0], happened))
                 del free[0]
             with lock:
                 for worker in by_turns(workers, most=most):
-                    if (job := schedule.take(worker.jobs, worker.slot.sessions)) is not None:
+                    if (job := queue.take(worker.jobs, worker.slot.sessions)) is not None:
                         worker.give(job)
             for worker in executor.wait(workers):
                 workers.remove(worker)
@@ -80,10 +80,10 @@ def run(executor: Executor[AnyWorker], jobs: Sequence[Job], report: Report) -> N
                 worker.dismiss(now=True)
                 why = worker.end()
                 with lock:
-                    schedule.lose(worker.jobs, why)
+                    queue.lose(worker.jobs, why)
     finally:
         for worker in workers:  # all at once: each takes a while to leave its GPU
-            worker.dismiss(now=bool(worker.jobs or schedule.waiting))
+            worker.dismiss(now=bool(worker.jobs or queue.waiting))
         for worker in workers:
             worker.end()
-        schedule.clean()
+        queue.clean()

@@ -184,3 +184,37 @@ class VideoPackets:
         """Close the file or stream, and hold nothing of its stream. May be called more than once."""
         self.container.close()
         self.stream = None
+
+
+def video_seconds(source: str | Path) -> float | None:
+    """Read how long a video is, by its header.
+
+    Parameters
+    ----------
+    source : str or Path
+        A video file.
+
+    Returns
+    -------
+    float or None
+        Seconds; None if the header does not say.
+
+    Raises
+    ------
+    SourceError
+        If it cannot be read.
+
+    Examples
+    --------
+    >>> fb.video.video_seconds("clip.mp4")
+    0.4
+    """
+    name = f"video '{masked_address(source)}'"
+    container = open_container(source, name, packets_only=True)
+    try:
+        stream = video_stream(container, name)
+        if stream.duration:
+            return float(stream.duration * stream.time_base)
+        return container.duration / 1e6 if container.duration else None
+    finally:
+        container.close()

@@ -100,40 +100,6 @@ def divide_video(
     ]  # fmt: skip
 
 
-def video_seconds(source: str | Path) -> float | None:
-    """Read how long a video is, by its header.
-
-    Parameters
-    ----------
-    source : str or Path
-        A video file.
-
-    Returns
-    -------
-    float or None
-        Seconds; None if the header does not say.
-
-    Raises
-    ------
-    SourceError
-        If it cannot be read.
-
-    Examples
-    --------
-    >>> fb.video.video_seconds("clip.mp4")
-    0.4
-    """
-    name = f"video '{masked_address(source)}'"
-    container = open_container(source, name, packets_only=True)
-    try:
-        stream = video_stream(container, name)
-        if stream.duration:
-            return float(stream.duration * stream.time_base)
-        return container.duration / 1e6 if container.duration else None
-    finally:
-        container.close()
-
-
 def _read_times(source: str | Path) -> tuple[array[float], list[float]]:
     """The seconds of all frames and of the key frames, sorted. The first are empty if the packets do not tell."""
     name = f"video '{masked_address(source)}'"

@@ -17,6 +17,7 @@ from framebind.__main__ import app
 from framebind.tools.common.flags import canonical
 from framebind.tools.measure.measure import Schedule
 from framebind.tools.measure.tool_flags import REFUSED
+from support.command_line import commands_in
 from support.tiny_models import CPU_ONLY, G, Op, T, build, chain
 
 desktop = pytest.mark.parametrize("context", ["gl"], indirect=True)
@@ -70,7 +71,7 @@ def message(done: Result) -> str:
 
 def test_each_flag_is_taken_or_refused_by_name() -> None:
     command: Any = typer.main.get_command(app)
-    options = {name.lstrip("-") for parameter in command.commands["benchmark"].params for name in parameter.opts}
+    options = {name.lstrip("-") for parameter in commands_in(command)["benchmark"].params for name in parameter.opts}
     assert not [flag for flag in FLAGS if canonical(flag) not in {canonical(option) for option in options}]
     assert set(REFUSED) - {canonical(flag) for flag in FLAGS} == {
         "xnnpack-weight-cache-file-path", "stable-delegate-settings-file"

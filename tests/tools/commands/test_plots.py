@@ -20,7 +20,7 @@ from framebind.tools.plots.files import save, without_less_than
 from framebind.tools.plots.graph import edges_of, graph_chart, live_operators, rows_of
 from framebind.tools.plots.pipeline import pipeline_chart
 from framebind.tools.plots.profile import Benchmark, Profile, Timed, benchmark_chart, best_of
-from framebind.video.workers.schedule import add_times
+from framebind.video.workers.job_queue import add_times
 from support.tiny_models import CPU_ONLY, chain
 
 ROOT = Path(__file__).parents[3]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
 import threading
 from pathlib import Path
@@ -30,7 +31,7 @@ def test_one_clip_enters_few_files(save: str, tmp_path: Path) -> None:
     clip, entered = write_clip(tmp_path / "clip.mp4", frames=4), set[str]()
 
     def note(frame: FrameType, event: str, _: Any) -> None:
-        if event == "call" and frame.f_code.co_name != "<module>":
+        if event == "call" and frame.f_code.co_flags & inspect.CO_OPTIMIZED:  # no module's or class's body is
             entered.add(frame.f_code.co_filename)
 
     words = ["process", str(clip), "--output", str(tmp_path / "out"), "--task", "classify", "--model", str(model)]
@@ -49,4 +50,4 @@ def test_one_clip_enters_few_files(save: str, tmp_path: Path) -> None:
         if path.is_relative_to(ROOT) and (name := path.relative_to(ROOT).as_posix()).startswith(ROOMS)
     )
     assert "video/session/session.py" in found and "interop/frames/read/source.py" in found
-    assert len(found) <= MOST, found
+    assert len(found) <= MOST, "\n".join(found)

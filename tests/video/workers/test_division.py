@@ -15,8 +15,8 @@ from framebind.interop.frames.decode.decoder import VideoDecoder
 from framebind.video.session.session import Session
 from framebind.video.work import Work
 from framebind.video.workers.division import divide, parts_folder, work_on
+from framebind.video.workers.job_queue import JobQueue
 from framebind.video.workers.jobs import Divided, Event, Finished, Job, Lost, Progress
-from framebind.video.workers.schedule import Schedule
 from framebind.video.workers.worker import process
 from support.video.clips import write_clip
 
@@ -34,10 +34,10 @@ def work(model_path: Callable[[str], Path]) -> Work:
 def run(work: Work, job: Job) -> list[Event]:
     """Process a job with all that it is divided into in one session."""
     reported = list[Event]()
-    schedule = Schedule([job], reported.append)
+    queue = JobQueue([job], reported.append)
     with Session(work) as session:
-        while (each := schedule.take([], 1)) is not None:
-            schedule.happened(process(session, each, schedule.happened))
+        while (each := queue.take([], 1)) is not None:
+            queue.happened(process(session, each, queue.happened))
     return reported
 
 
@@ -78,9 +78,9 @@ def test_what_cannot_be_joined_exactly_stays_whole(source: Path, tmp_path: Path,
 
 
 def test_parts_that_are_lost_fail_or_lack_frames(source: Path, tmp_path: Path, work: Work) -> None:
-    """The schedule, told by hand what happens to three parts."""
+    """The queue, told by hand what happens to three parts."""
     job, reported = Job(source, tmp_path / "b", part_seconds=0.6), list[Event]()
-    schedule = Schedule([job], reported.append)
+    queue = JobQueue([job], reported.append)
     good = {
         "frames": 10,
         "expected_frames": 10,
@@ -92,30 +92,30 @@ def test_parts_that_are_lost_fail_or_lack_frames(source: Path, tmp_path: Path, w
     }
 
     def parts() -> list[Job]:
-        assert schedule.take([], 1) == job
-        schedule.happened(Divided(job, divide(job, work)))
-        return [part for _ in range(schedule.waiting) if (part := schedule.take([], 1)) is not None]
+        assert queue.take([], 1) == job
+        queue.happened(Divided(job, divide(job, work)))
+        return [part for _ in range(queue.waiting) if (part := queue.take([], 1)) is not None]
 
     first, *others = parts()
-    schedule.lose([first], "killed")
-    assert reported == [Lost(job)] and schedule.take([job], 2) is None, "it wants a worker for itself"
-    assert schedule.take([], 2) == first
+    queue.lose([first], "killed")
+    assert reported == [Lost(job)] and queue.take([job], 2) is None, "it wants a worker for itself"
+    assert queue.take([], 2) == first
     for each in (first, *others):
-        schedule.happened(Finished(each, good))
-    join = schedule.take([], 1)
+        queue.happened(Finished(each, good))
+    join = queue.take([], 1)
     assert join is not None and join.parts == (first, *others)
-    schedule.happened(Finished(join, {"outputs": ["b.mp4"]}))
+    queue.happened(Finished(join, {"outputs": ["b.mp4"]}))
     assert isinstance(reported[-1], Finished) and reported[-1].job == job
     assert reported[-1].result["frames"] == 10 * len(join.parts)
     assert reported[-1].result["times"] == {"decoder": {"decode": 2.0 * len(join.parts)}}
 
-    schedule = Schedule([job], reported.append)
+    queue = JobQueue([job], reported.append)
     for each in parts():
-        schedule.happened(Finished(each, {"error": "SourceError: broken"} if each.part == first.part else good))
-    assert reported[-1] == Finished(job, {"error": "SourceError: broken"}) and not schedule.waiting
+        queue.happened(Finished(each, {"error": "SourceError: broken"} if each.part == first.part else good))
+    assert reported[-1] == Finished(job, {"error": "SourceError: broken"}) and not queue.waiting
 
-    schedule = Schedule([job], reported.append)
+    queue = JobQueue([job], reported.append)
     for each in parts():
-        schedule.happened(Finished(each, {**good, "frames": 9}))
-    assert schedule.take([], 1) == replace(job, part_seconds=None), "again, as one"
+        queue.happened(Finished(each, {**good, "frames": 9}))
+    assert queue.take([], 1) == replace(job, part_seconds=None), "again, as one"
     assert not parts_folder(job.place).exists()

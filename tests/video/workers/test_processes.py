@@ -23,10 +23,10 @@ import framebind as fb
 from framebind.video.model_options import ModelOptions
 from framebind.video.results.outputs import UNFINISHED
 from framebind.video.work import Work
+from framebind.video.workers.job_queue import MAX_ATTEMPTS
 from framebind.video.workers.jobs import Event, Finished, Job, Lost, Progress
 from framebind.video.workers.manifest import NAME
 from framebind.video.workers.processes import run_in_processes
-from framebind.video.workers.retries import MAX_ATTEMPTS
 from framebind.video.workers.runners import choose_runner, run_by_work, slots_by_work, slots_on
 from framebind.video.workers.this_process import run_here
 from framebind.video.workers.worker import SESSIONS_PER_GPU, Slot

@@ -1,21 +1,43 @@
-"""The order of jobs: which one comes next, which is done again, and the parts of long videos."""
+"""The queue of jobs: which one comes next, which lost one is done again, and the parts of long videos."""
 
 from __future__ import annotations
 
 import itertools
 import shutil
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
+import framebind as fb
+
 from .division import parts_folder
 from .jobs import Divided, Event, Finished, Job, Lost, Progress, Report
-from .retries import Retries
 
 Worker = TypeVar("Worker")
+MAX_ATTEMPTS = 3
+"""Attempts at a job, after which it counts as one that no worker survives."""
 _SUMS = ("frames", "seconds", "cpu_seconds", "bytes", "damaged")
 """Figures of a video that are the sums of its parts'."""
+
+
+class _Retries:
+    """The jobs that were lost with their workers, and how many times each."""
+
+    def __init__(self) -> None:
+        self._lost: Counter[Job] = Counter()
+
+    def has_lost(self, jobs: Iterable[Job]) -> bool:
+        """True if one of the jobs was lost before. It may be what ended its worker, so it gets one for itself."""
+        return any(self._lost[job] for job in jobs)
+
+    def failed(self, job: Job, why: str) -> Finished | None:
+        """Note that the worker of a job died, ``why`` in words. Returns None if the job is done again, else its end."""
+        self._lost[job] += 1
+        if self._lost[job] < MAX_ATTEMPTS:
+            return None
+        source = fb.video.masked_address(job.source)
+        return Finished(job, {"error": f"WorkerDied: {why}, {MAX_ATTEMPTS} times, and {source} is given up"})
 
 
 @dataclass
@@ -27,7 +49,7 @@ class _Division:
     results: dict[Job, dict[str, Any]] = field(default_factory=dict[Job, dict[str, Any]])
 
 
-class Schedule:
+class JobQueue:
     """Jobs that wait, and the report of those that are done: of whole videos, whether they were divided or not.
 
     It knows nothing of workers: these take jobs, and tell what happened to them.
@@ -35,7 +57,7 @@ class Schedule:
 
     def __init__(self, jobs: Sequence[Job], report: Report) -> None:
         self._waiting, self._report = deque(jobs), report
-        self._retries = Retries()
+        self._retries = _Retries()
         self._divided: dict[Job, _Division] = {}
         self._whole: dict[Job, Job] = {}
         """The video of each part, and of each join."""
