@@ -50,6 +50,8 @@ class ModelMetadata:
     mean: tuple[float, ...] = ()
     std: tuple[float, ...] = ()
     """Normalization of the picture's values from 0 to 1: one value, or one for each channel."""
+    head: str = ""
+    """The class of ultralytics' last layer: "Detect", "RTDETRDecoder"."""
     stride: int | None = None
     """Pixels of the input between two cells of the coarsest output."""
     end_to_end: bool | None = None
@@ -96,6 +98,7 @@ def _of_json(text: str) -> ModelMetadata:
     stride, end_to_end, points = (given.get(key) for key in ("stride", "end2end", "kpt_shape"))
     return ModelMetadata(
         task=task if isinstance(task := given.get("task"), str) else "",
+        head=head if isinstance(head := given.get("head"), str) else "",
         classes=_names(given.get("names")),
         stride=stride if _is_count(stride) else None,
         end_to_end=end_to_end if isinstance(end_to_end, bool) else None,

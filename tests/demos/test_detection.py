@@ -30,6 +30,7 @@ from framebind.video.vision.labels import read_labels
 from framebind.video.vision.non_max_suppression import overlaps
 from framebind.video.vision.one_euro import OneEuro
 from framebind.video.vision.palette import palette
+from framebind.video.vision.regions import fitted
 from support.demo_models import object_model
 from support.environment import photograph_path
 from support.video.clips import write_clip
@@ -94,7 +95,7 @@ def test_faces_are_where_the_cpu_finds_them(
     model, rgb = model_path("face_detection_front"), photograph("astronaut", 200, 150)
     interpreter = litert.Interpreter(model_path=str(model))
     interpreter.allocate_tensors()
-    crop = detect.square((200, 150))
+    crop = fitted((200, 150), (128, 128))
     assert crop == (0, -25, 200, 200)
     small = resample(rgb, (128, 128), crop)
     interpreter.set_tensor(interpreter.get_input_details()[0]["index"], (small[None] / 255 - 0.5) / np.float32(0.5))
@@ -158,7 +159,7 @@ def test_the_summary_says_what_was_read(tmp_path: Path) -> None:
 
 def test_other_models_and_labels_of_other_models(tmp_path: Path, model_path: ModelPath) -> None:
     options = Options(str(model_path("selfie_segmentation")), frames=1, size="64x64", headless=True)
-    with pytest.raises(fb.ModelError, match="no detector that is known here"):
+    with pytest.raises(fb.ModelError, match=r"no model of the task 'detect'.*PostProcess.*YOLO"):
         run(detect.TASK.prepare, options)
     (tmp_path / "two.txt").write_text("a\nb\n")
     assert read_labels(tmp_path / "two.txt", 3) == ["background", "a", "b"]

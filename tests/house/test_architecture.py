@@ -47,7 +47,7 @@ FLOORS = {
     "gpu_delegate automatic alone signature_runner interpreter custom_operators "
     "tensor_buffer signatures compiled_model",
     "video": "assets models apis model_options copies signals layouts model_metadata network model_file task vision "
-    "times results.rows tasks work results session workers live",
+    "head heads times results.rows tasks work results session workers live",
     "tools.certify": "tflite_writer cases graphs *",
     "tools": "common.console common measure plots evaluation displays commands",
     "demos": "player hosts * command",

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 import cv2
+import numpy as np
 import pytest
 import typer
 import typer.core
@@ -36,7 +37,7 @@ from support.command_line import commands_in
 from support.demo_models import brightness
 from support.environment import CUDA_DEVICES
 from support.public_names import public_names
-from support.tiny_models import G, Op, T, build, named
+from support.tiny_models import G, Op, T, build, constants, named
 from support.video.clips import write_clip
 
 ROOT = Path(__file__).parents[2]
@@ -219,10 +220,13 @@ def test_the_page_of_tasks_adds_a_task(tmp_path: Path, model_path: Callable[[str
         text for language, text in FENCE.findall(ADDING_A_TASK.read_text(encoding="utf-8")) if language == "python"
     ]
     places = {text.splitlines()[0].removeprefix("# ") for text in texts}
-    assert places == {"video/tasks/heat.py"} and not (package / "video" / "tasks" / "heat.py").exists()
-    (package / "video" / "tasks" / "heat.py").write_text("\n\n".join(texts))
+    assert places == {"video/tasks/heat.py", "video/heads/box.py"}
+    for place in places:
+        assert not (package / place).exists()
+        (package / place).write_text("\n\n".join(text for text in texts if text.startswith(f"# {place}\n")))
     write_clip(tmp_path / "clip.mp4", frames=3)
     (tmp_path / "h.tflite").write_bytes(named(brightness(1), b"heat"))
+    (tmp_path / "box.tflite").write_bytes(constants(np.array([[[0.25, 0, 0.75, 0.5, 0.875]]], np.float32)))
     environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
     process = ["process", "clip.mp4", "--task", "heat", "--model", model]
     for words, made in (
@@ -231,6 +235,7 @@ def test_the_page_of_tasks_adds_a_task(tmp_path: Path, model_path: Callable[[str
         ([*process, "--output", "rows", "--save", "jsonl"], ["rows/clip.jsonl"]),
         (["watch", "clip.mp4", "--task", "heat", "--model", model, "--jsonl", "seen.jsonl"], ["seen.jsonl"]),
         (["process", "clip.mp4", "--model", "h.tflite", "--output", "alone", "--save", "jsonl"], ["alone/clip.jsonl"]),
+        (["process", "clip.mp4", "--model", "box.tflite", "--output", "box", "--save", "jsonl"], ["box/clip.jsonl"]),
     ):
         done = subprocess.run(
             [sys.executable, "-m", "framebind", *words], cwd=tmp_path, env=environment, capture_output=True, text=True,
@@ -239,6 +244,8 @@ def test_the_page_of_tasks_adds_a_task(tmp_path: Path, model_path: Callable[[str
         assert done.returncode == 0, done.stdout + done.stderr
         assert all((tmp_path / each).stat().st_size for each in made)
     files = [(tmp_path / name / "clip.jsonl").read_text().splitlines() for name in ("drawn", "rows", "alone")]
+    boxes = [json.loads(line) for line in (tmp_path / "box" / "clip.jsonl").read_text().splitlines()]
+    assert [(row["class"], row["box"]) for row in boxes] == 3 * [("thing", [16, 0, 48, 24])]
     assert {json.loads(line)["class"] for line in files.pop()} == {"heat"}, "the model's outputs have named the task"
     for one, other in zip(*files, strict=True):
         drawn, found = json.loads(one), json.loads(other)

@@ -60,7 +60,7 @@ def object_model(path: Path, logits: bool) -> Path:
     boxes[0, 2033] = 0, 0, 5 * np.log(0.475 / np.sqrt(0.95)), 5 * np.log(0.475 / np.sqrt(0.95))
     scores[0, 2033, 3] = 0.7  # the same box as 2028's
     values = np.log(scores / (1 - scores)) if logits else scores
-    path.write_bytes(tiny_models.constants(boxes, values.astype(np.float32)))
+    path.write_bytes(tiny_models.constants(boxes, values.astype(np.float32), side=320))
     return path
 
 

@@ -46,16 +46,17 @@ def test_metadata_of_a_model_of_mediapipe(tmp_path: Path, model_path: Callable[[
 def test_metadata_of_ultralytics(tmp_path: Path) -> None:
     content = with_json(
         color_classifier(), task="pose", names={"0": "person", "1": "dog"}, stride=32, end2end=False, kpt_shape=[17, 3],
+        head="Pose",
         imgsz=[640, 640], description="a model",
     )  # fmt: skip
-    expected = ModelMetadata("pose", ("person", "dog"), stride=32, end_to_end=False, key_points=(17, 3))
+    expected = ModelMetadata("pose", ("person", "dog"), head="Pose", stride=32, end_to_end=False, key_points=(17, 3))
     assert read(tmp_path, content) == expected
 
 
 @pytest.mark.parametrize(
     "entries",
     [
-        dict(task=1, names=7, stride="x", end2end="yes", kpt_shape=[1]),
+        dict(task=1, head=2, names=7, stride="x", end2end="yes", kpt_shape=[1]),
         dict(names={"0": "a", "2": "b"}, stride=-1, kpt_shape=["a", 2]),
         dict(names=["a", 1], stride=True, kpt_shape=[0, 10**9]),
         dict(names=["a"] * 70_000),

@@ -57,7 +57,7 @@ def test_outputs_name_the_task(kind: str, is_first: bool, tmp_path: Path) -> Non
 def test_known_models_name_their_tasks(model_path: Callable[[str], Path], tmp_path: Path) -> None:
     expected = {
         "style_transfer_f16_384": "style", "deeplabv3_257_mv_gpu": "segment", "face_detection_front": "detect",
-        "selfie_segmentation": "matte", "pose_landmark_lite": "landmarks", "srvgg_x4": "style", "yolov8n_640": "raw",
+        "selfie_segmentation": "matte", "pose_landmark_lite": "landmarks", "srvgg_x4": "style", "yolov8n_640": "detect",
     }  # fmt: skip
     for model, task in expected.items():
         assert task_for("", str(model_path(model))) == task

@@ -16,6 +16,7 @@ from ..vision.captions import draw_notice
 from ..vision.one_euro import OneEuro
 from ..vision.palette import Color, palette
 from ..vision.posenet import MOST_PEOPLE, TREE, Outputs, Person, decode_one, decode_people, from_tensors
+from ..vision.regions import fitted
 
 People = Literal["several", "one"]
 
@@ -95,13 +96,6 @@ def find(outputs: Outputs, people: People, least: float) -> list[Person]:
         return decode_people(outputs, least)
     person = decode_one(outputs)
     return [person] if person.score >= least else []
-
-
-def fitted(size: tuple[int, int], model: tuple[int, int]) -> Crop:
-    """The smallest part (x, y, width, height) around a picture that has the model's proportions (width, height)."""
-    factor = max(size[0] / model[0], size[1] / model[1])
-    width, height = model[0] * factor, model[1] * factor
-    return (size[0] - width) / 2, (size[1] - height) / 2, width, height
 
 
 def match(found: list[Followed], before: list[Followed], reach: float) -> list[Followed]:

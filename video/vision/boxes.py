@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from .non_max_suppression import suppress
+from .non_max_suppression import best_classes, suppress
 from .ssd import FACE_SIDE
 
 Array = npt.NDArray[Any]
@@ -22,35 +23,30 @@ def select(
     scores: Array,
     values: Array,
     anchors: Array,
+    decode: Callable[[Array, Array], Array],
     *,
     least: float,
     first: int,
     overlap: float,
-    coding: Literal["faces", "objects"],
-) -> Array:
+) -> tuple[Array, npt.NDArray[np.int64], Array]:
     """Decode the boxes of likely anchors, and keep the best of those that overlap (non-maximum suppression).
 
-    ``scores`` are (anchors, classes), and ``values`` (anchors, 4 or 16) a box and six points each, as the model puts
-    them out; ``anchors`` are rows (centre x, centre y, width, height). ``least`` is the least score of a box, ``first``
-    the number of the first class that is not the background, ``overlap`` the largest overlap (intersection over union)
-    of two boxes of one class.
+    ``scores`` are (anchors, classes), and ``values`` (anchors, n) what ``decode`` takes, with rows (centre x, centre y,
+    width, height) of ``anchors``. ``least`` is the least score of a box, ``first`` the number of the first class that
+    is not the background, ``overlap`` the largest overlap (intersection over union) of two boxes of one class.
 
-    Returns texels (1 + values / 4, MOST_BOXES, 4), the best box first. Row 0 has score, class and 1, or 0 behind the
-    last box; row 1 the box (left, top, right, bottom); further rows two points each.
+    Returns what was decoded, classes and scores of at most MOST_BOXES, the best box first.
     """
-    texels = np.zeros((1 + values.shape[1] // 4, MOST_BOXES, 4), np.float32)
-    likely = np.flatnonzero(scores[:, first:].max(axis=1) >= least)
-    if not likely.size:
-        return texels
-    numbers = scores[likely, first:].argmax(axis=1) + first
-    best = scores[likely, numbers]
-    order = np.argsort(-best, kind="stable")[:CANDIDATES]
-    likely, numbers, best = likely[order], numbers[order], best[order]
-    places = (decode_faces if coding == "faces" else decode_boxes)(values[likely], anchors[likely])
+    likely, numbers, best = best_classes(scores[:, first:], least)
+    likely, numbers, best = likely[:CANDIDATES], numbers[:CANDIDATES] + first, best[:CANDIDATES]
+    places = decode(values[likely], anchors[likely])
     kept = suppress(places[:, :4], best, numbers, overlap, MOST_BOXES)
-    texels[0, : len(kept), 0], texels[0, : len(kept), 1], texels[0, : len(kept), 2] = best[kept], numbers[kept], 1
-    texels[1:, : len(kept)] = places[kept].reshape(len(kept), values.shape[1] // 4, 4).transpose(1, 0, 2)
-    return texels
+    return places[kept], numbers[kept], best[kept]
+
+
+def corners(boxes: Array) -> Array:
+    """Boxes (n, 4) of centre x, centre y, width and height as left, top, right and bottom."""
+    return np.hstack([boxes[:, :2] - boxes[:, 2:] / 2, boxes[:, :2] + boxes[:, 2:] / 2])
 
 
 def decode_faces(values: Array, anchors: Array) -> Array:

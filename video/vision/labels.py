@@ -38,6 +38,22 @@ def names_without_background(path: Path | None, known: Sequence[str] = ()) -> li
     return names[1:] if names and names[0].strip().lower() in ("???", "background") else names
 
 
+def class_names(path: Path | None, classes: int | None, known: Sequence[str], usual: Sequence[str] = ()) -> list[str]:
+    """The names of a detector's classes: those of a text file, or the ``known`` or ``usual`` ones, or numbers.
+
+    If the outputs do not have the number of classes, it is None, and ``add_names`` adds those that turn up. Raises
+    SourceError.
+    """
+    if classes is None:
+        return names_without_background(path, known)
+    return read_labels(path, classes, known or usual)
+
+
+def add_names(names: list[str], numbers: Sequence[int]) -> None:
+    """Add to ``names`` those of classes that it lacks: "class" and a number."""
+    names += [f"class {number}" for number in range(len(names), max([0, *(number + 1 for number in numbers)]))]
+
+
 def _lines(path: Path) -> list[str]:
     try:
         return path.read_text(encoding="utf-8").splitlines()

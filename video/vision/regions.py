@@ -31,6 +31,13 @@ def whole(size: tuple[int, int]) -> Region:
     return _around((size[0] / 2, size[1] / 2), float(max(size)), 0.0)
 
 
+def fitted(size: tuple[int, int], model: tuple[int, int]) -> Crop:
+    """The smallest part (x, y, width, height) around a picture that has the model's proportions (width, height)."""
+    factor = max(size[0] / model[0], size[1] / model[1])
+    width, height = model[0] * factor, model[1] * factor
+    return (size[0] - width) / 2, (size[1] - height) / 2, width, height
+
+
 def upper_body(size: tuple[int, int]) -> Region:
     """The region of a person who sits before the camera: most of it, from the waist down, is below the picture."""
     width, height = size

@@ -38,8 +38,19 @@ def face_anchors() -> Array:
     return np.concatenate([grid(16, [(1, 1)] * 2), grid(8, [(1, 1)] * 6)])
 
 
-def coco_anchors() -> Array:
-    """The 2034 anchors of SSD MobileNet v2 at 320 x 320: 6 layers of 20, 10, 5, 3, 2 and 1 cells per side.
+def coco_layers(side: int) -> list[int]:
+    """The cells per side of the 6 layers of SSD MobileNet for a square of ``side`` pixels: 20, 10, 5, 3, 2, 1 for 320.
+
+    The first layer has a cell for 16 pixels; each further one has half as many, rounded up.
+    """
+    cells = [-(-side // 16)]
+    while len(cells) < 6:
+        cells.append(-(-cells[-1] // 2))
+    return cells
+
+
+def coco_anchors(side: int = 320) -> Array:
+    """The anchors of SSD MobileNet v1 and v2: 2034 for a square of 320 pixels, 1917 for 300.
 
     After "SSD: Single Shot MultiBox Detector" (Liu et al., 2016, section 2.2): layer k of 6 has the scale
     s(k) = 0.2 + 0.75 * k / 5, the sizes s(k) * (sqrt(a), 1 / sqrt(a)) for a = 1, 2, 1/2, 3, 1/3, and a square of
@@ -48,12 +59,18 @@ def coco_anchors() -> Array:
     """
     scales = [0.2 + 0.75 * k / 5 for k in range(6)] + [1.0]
     layers: list[Array] = []
-    for k, cells in enumerate((20, 10, 5, 3, 2, 1)):
+    for k, cells in enumerate(coco_layers(side)):
         ratios = (2, 1 / 2) if k == 0 else (1, 2, 1 / 2, 3, 1 / 3)
         sizes = [(scales[k] * math.sqrt(a), scales[k] / math.sqrt(a)) for a in ratios]
         square = math.sqrt(scales[k] * scales[k + 1])
         layers.append(grid(cells, [(0.1, 0.1), *sizes] if k == 0 else [*sizes, (square, square)]))
     return np.concatenate(layers)
+
+
+def coco_count(side: int) -> int:
+    """The number of ``coco_anchors``."""
+    first, *others = coco_layers(side)
+    return 3 * first**2 + 6 * sum(cells**2 for cells in others)
 
 
 class Selected(NamedTuple):

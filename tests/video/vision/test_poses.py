@@ -20,6 +20,7 @@ from framebind.video.network import Network, resample
 from framebind.video.tasks import poses
 from framebind.video.vision import posenet
 from framebind.video.vision.posenet import Outputs
+from framebind.video.vision.regions import fitted
 from support import tiny_models
 from support.demo_models import BODY, NAMES, SIDE, STRIDE, moved, outputs_of
 
@@ -74,7 +75,7 @@ class TestOnTheGpu:
         )
         network = Network(path, fb.GpuDelegateOptions(backend="opengl"), fb.GlTimer())
         outputs, ((image, shape),) = network.bind_outputs(), network.inputs.items()
-        crop = poses.fitted((512, 512), (shape[2], shape[1]))
+        crop = fitted((512, 512), (shape[2], shape[1]))
         network.bind(image, fb.GlTexture.from_array(rgb), mean=0.5, std=0.5, crop=crop)
         network.run()
         tensors, numbers = poses.output_parts(network), list(network.outputs)

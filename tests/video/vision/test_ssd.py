@@ -44,6 +44,13 @@ def test_the_object_detectors_anchors() -> None:
         np.testing.assert_allclose(anchors[number], anchor, rtol=1e-6)
 
 
+def test_the_anchors_of_other_sizes() -> None:
+    assert ssd.coco_layers(300) == [19, 10, 5, 3, 2, 1] and ssd.coco_count(300) == 1917
+    for side in (64, 300, 320, 512):
+        assert ssd.coco_anchors(side).shape == (ssd.coco_count(side), 4)
+    np.testing.assert_allclose(ssd.coco_anchors(300)[3, :2], [1.5 / 19, 0.5 / 19], rtol=1e-6)
+
+
 def test_faces_are_decoded() -> None:
     anchors = np.array([[0.25, 0.75, 1, 1]], np.float32)
     values = np.array([[12.8, -12.8, 25.6, 51.2, *([6.4, 0] * 6)]], np.float32)
@@ -118,8 +125,8 @@ def test_a_score_that_is_no_number_is_no_box() -> None:
     values = np.zeros((4, 16), np.float32)
     values[:, :4] = np.array([[0, 0, 8, 8], [0, 0, 8, 8], [0, 0, 8, 8], [64, 0, 8, 8]])
     anchors = np.random.default_rng(1).uniform(0.1, 0.9, (4, 4)).astype(np.float32)
-    texels = select(scores, values, anchors, least=0.5, first=0, overlap=0.3, coding="faces")
-    np.testing.assert_allclose(texels[0, :3, 0], [0.9, 0.5, 0])
+    _, _, best = select(scores, values, anchors, decode_faces, least=0.5, first=0, overlap=0.3)
+    np.testing.assert_allclose(best, [0.9, 0.5])
 
 
 def test_of_equal_scores_the_first_anchor_is_better_and_the_number_of_boxes_is_bounded() -> None:
@@ -127,11 +134,10 @@ def test_of_equal_scores_the_first_anchor_is_better_and_the_number_of_boxes_is_b
     values = np.tile(np.array([0, 0, -60, -60], np.float32), (300, 1))  # boxes too small to overlap
     scores = np.zeros((300, 3), np.float32)
     scores[:, 1], scores[250, 2] = 0.6, 0.9
-    texels = select(scores, values, anchors, least=0.5, first=1, overlap=0.3, coding="objects")
-    assert texels[0, :, 2].sum() == MOST_BOXES
-    np.testing.assert_allclose(texels[0, :3, :2], [[0.9, 2], [0.6, 1], [0.6, 1]], rtol=1e-6)
-    centres = texels[1, :, [0, 2]].mean(axis=0)
-    np.testing.assert_allclose(centres[:3], anchors[[250, 0, 1], 0], atol=1e-6)
+    places, classes, best = select(scores, values, anchors, decode_boxes, least=0.5, first=1, overlap=0.3)
+    assert len(places) == MOST_BOXES and classes[:3].tolist() == [2, 1, 1]
+    np.testing.assert_allclose(best[:3], [0.9, 0.6, 0.6], rtol=1e-6)
+    np.testing.assert_allclose(places[:3, [0, 2]].mean(axis=1), anchors[[250, 0, 1], 0], atol=1e-6)
 
 
 def test_the_least_score_of_logits() -> None:

@@ -1,0 +1,91 @@
+"""Heads: the arithmetic that turns a detector's outputs into boxes, and what a file of heads/ declares.
+
+A head is one file ``video/heads/NAME.py`` with an object ``HEAD``, found by its folder. It says which models it knows,
+and makes the decoder of one. Tasks take the head that knows a model best, so that a new detector is one new file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from .model_metadata import MOST_CLASSES
+from .network import Crop
+from .task import Fit, Model, picture_of
+from .vision.regions import fitted
+
+Array = npt.NDArray[Any]
+
+
+class Found(NamedTuple):
+    """The objects in one picture, the likeliest first. Places are parts of the model's picture: x and y from 0 to 1."""
+
+    boxes: Array
+    """(n, 4) float32: left, top, right, bottom."""
+    classes: Array
+    """(n,) int: the number of each object's class."""
+    scores: Array
+    """(n,) float32, from 0 to 1."""
+    points: Array | None = None
+    """(n, points, 2): x and y of each object's points; None if it has none."""
+    point_scores: Array | None = None
+    """(n, points): how visible each point is, from 0 to 1; None if the model does not say."""
+
+
+@dataclass(frozen=True)
+class Decoder:
+    """The arithmetic for one model."""
+
+    decode: Callable[[Sequence[Array], float], Found]
+    """Finds the objects in a model's outputs (float32, in the model's order) whose score is the given one or more."""
+    classes: int | None
+    """The number of classes; None if the outputs do not have it."""
+    least: float
+    """Least score of an object, from 0 to 1, unless the user gives another."""
+    framing: Literal["letterboxed", "stretched"]
+    """The way pictures became the model's input in training: whole with its proportions, or stretched."""
+    usual: tuple[float, float] = (0.0, 1.0)
+    """Mean and standard deviation of the picture's values, if neither the user nor the model's file names them."""
+    names: Sequence[str] = ()
+    """The names of the classes, if the model's kind has them and neither the user nor the file names them."""
+
+    def crop(self, model: Model, size: tuple[int, int]) -> Crop:
+        """The part (x, y, width, height) of a picture of ``size`` (width, height) that the model sees.
+
+        A letterboxed one is larger than the picture: beyond the picture, the pixels of its edge are repeated.
+        """
+        picture = picture_of(model)
+        assert picture is not None, "heads take models of one picture"
+        whole = (0.0, 0.0, float(size[0]), float(size[1]))
+        return fitted(size, picture.size) if self.framing == "letterboxed" else whole
+
+
+@dataclass(frozen=True)
+class Head:
+    """A kind of outputs, without state."""
+
+    task: str
+    """Name of the task that shows what is found."""
+    fits: Callable[[Model], Fit | None]
+    """Says whether a model has such outputs, from its file alone; None if it does not. The model has one picture."""
+    decoder: Callable[[Model], Decoder]
+    """Makes the arithmetic for a model that ``fits``."""
+
+
+def sound(found: Found) -> Found:
+    """The objects without those of senseless classes or places: a model's outputs may be anything."""
+    is_sound = np.isfinite(found.boxes).all(axis=1) & (found.classes >= 0) & (found.classes < MOST_CLASSES)
+    if found.points is not None:
+        is_sound &= np.isfinite(found.points).all(axis=(1, 2))
+    points, scores = (None if each is None else each[is_sound] for each in (found.points, found.point_scores))
+    return Found(found.boxes[is_sound], found.classes[is_sound], found.scores[is_sound], points, scores)
+
+
+def in_pixels(places: Array, crop: Crop) -> Array:
+    """Places (n, x and y by turns) in parts of the model's picture, as pixels of the frame: the model saw ``crop``."""
+    pairs = places.reshape(len(places), places.shape[1] // 2, 2)
+    return (pairs * np.array(crop[2:], np.float32) + np.array(crop[:2], np.float32)).reshape(places.shape)

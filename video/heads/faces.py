@@ -1,0 +1,44 @@
+"""MediaPipe's face detector of the front camera (BlazeFace, Bazarevsky et al., 2019)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy.typing as npt
+
+from ..head import Decoder, Found, Head
+from ..task import Fit, Match, Model
+from ..vision import ssd
+from ..vision.boxes import decode_faces, select
+
+Array = npt.NDArray[Any]
+LEAST, OVERLAP = 0.75, 0.3
+
+
+def fits(model: Model) -> Fit | None:
+    """Whether the outputs are (1, 896, 16) and (1, 896, 1)."""
+    if sorted(shape[-2:] for shape in model.outputs.values()) != [(896, 1), (896, 16)]:
+        return None
+    return Fit(Match.OUTPUTS, "its outputs 1x896x16 and 1x896x1 are those of MediaPipe's face detector")
+
+
+def decoder(model: Model) -> Decoder:
+    """1x896x16 and 1x896x1 (MediaPipe's faces).
+
+    Each face has six points: right eye, left eye, nose, mouth, right ear, left ear.
+    """
+    anchors, (one, _) = ssd.face_anchors(), model.outputs.values()
+    places = 0 if one[-1] == 16 else 1
+
+    def decode(outputs: Sequence[Array], least: float) -> Found:
+        values, logits = outputs[places].reshape(-1, 16), outputs[1 - places].reshape(-1, 1)
+        found, numbers, scores = select(
+            logits, values, anchors, decode_faces, least=ssd.logit(least), first=0, overlap=OVERLAP
+        )
+        return Found(found[:, :4], numbers, ssd.sigmoid(scores), found[:, 4:].reshape(-1, 6, 2))
+
+    return Decoder(decode, 1, LEAST, "letterboxed", (0.5, 0.5), ["face"])
+
+
+HEAD = Head("detect", fits, decoder)

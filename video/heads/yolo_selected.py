@@ -1,0 +1,53 @@
+"""YOLO end to end: v10, YOLO26, and exports with suppression inside. The model selects its boxes.
+
+Rows are left, top, right, bottom, score and class (Wang et al., "YOLOv10: Real-Time End-to-End Object Detection",
+2024), in pixels of the input, or in some exports from 0 to 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..head import Decoder, Found, Head
+from ..task import Fit, Match, Model, picture_of
+from ..vision.yolo import LARGEST_PART, to_parts
+
+Array = npt.NDArray[Any]
+LEAST, MOST_ROWS = 0.25, 1000
+RTDETR = "RTDETRDecoder"
+"""Ultralytics' head whose rows have centres and sizes."""
+
+
+def fits(model: Model) -> Fit | None:
+    """Whether the one output has up to 1000 rows of six values."""
+    shapes, said = list(model.outputs.values()), model.metadata
+    if said.task not in ("", "detect") or said.head == RTDETR or len(shapes) != 1:
+        return None
+    if len(shapes[0]) != 3 or shapes[0][0] != 1 or shapes[0][2] != 6 or shapes[0][1] > MOST_ROWS:
+        return None
+    if said.task:
+        return Fit(Match.METADATA, "its file says that it is ultralytics' detector")
+    return Fit(Match.OUTPUTS, f"its output {shapes[0]} has rows of box, score and class")
+
+
+def decoder(model: Model) -> Decoder:
+    """1xNx6 with box, score and class (YOLOv10 and YOLO26, end to end)."""
+    picture = picture_of(model)
+    assert picture is not None, "the model fits"
+
+    def decode(outputs: Sequence[Array], least: float) -> Found:
+        rows = outputs[0].reshape(-1, 6)
+        rows = rows[rows[:, 4] >= least]
+        rows = rows[np.argsort(-rows[:, 4], kind="stable")]
+        boxes = to_parts(rows[:, :4], picture, is_pixels=bool((rows[:, :4] > LARGEST_PART).any()))
+        with np.errstate(invalid="ignore"):  # a class that is no number becomes a senseless one
+            return Found(boxes, rows[:, 5].astype(np.int64), rows[:, 4])
+
+    return Decoder(decode, len(model.metadata.classes) or None, LEAST, "letterboxed")
+
+
+HEAD = Head("detect", fits, decoder)
