@@ -133,6 +133,8 @@ class Launch:
     rounded because of that.
     """
     fusion: Fusion = Fusion()
+    integers: bool | None = None
+    """Whether the kernel computes on int32; None: if the node does."""
 
 
 @dataclass
@@ -297,6 +299,10 @@ class TfliteOp:
     """
     moves_values: bool = False
     """Whether outputs hold values of the inputs: quantized ones of the same scale need no rounding."""
+    only_gpu: bool = False
+    """Whether LiteRT's interpreter has no kernel for this builtin operator; it then refuses files that name it. The
+    reader hands it the file with a custom operator of the same name (delegate/read/gpu_only.py).
+    """
     takes_integers: bool = False
     """True if the operator computes on the stored integers themselves, and not on the real numbers that they stand for.
     It then has no float view.

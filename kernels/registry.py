@@ -36,8 +36,6 @@ CPU_ONLY = {
     "BIDIRECTIONAL_SEQUENCE_RNN RNN SVDF UNIDIRECTIONAL_SEQUENCE_LSTM UNIDIRECTIONAL_SEQUENCE_RNN",
     "it works on strings, tables or lists": "EMBEDDING_LOOKUP_SPARSE HASHTABLE HASHTABLE_FIND HASHTABLE_IMPORT "
     "HASHTABLE_LOOKUP HASHTABLE_SIZE LSH_PROJECTION SKIP_GRAM",
-    "it works on the bits of numbers, which tensors on the GPU keep in another form": "BITCAST BITWISE_XOR "
-    "STABLEHLO_AND",
     "it draws random numbers": "RANDOM_STANDARD_NORMAL RANDOM_UNIFORM STABLEHLO_RNG_BIT_GENERATOR",
 }
 """Operators of LiteRT that have no kernel for the GPU, by the reason. An operator that is in no list has no kernel yet.

@@ -114,7 +114,7 @@ def claim(
     unsupported = apart(variables.on_gpu, parsed.nodes.keys() - unsupported.keys(), subgraph) | unsupported
     unsupported |= shared_with_cpu(parsed.nodes.keys() - unsupported.keys(), subgraph, parsed.tensors)
     supported = {index: nodes for index, nodes in parsed.nodes.items() if index not in unsupported}
-    unneeded = unneeded_constants(supported, subgraph) | unread_integers(supported)
+    unneeded = unneeded_constants(supported, subgraph) | unread_integers(supported, parsed.tensors)
     nodes = {index: nodes for index, nodes in supported.items() if index not in unneeded}
     tensors = with_layouts(subgraph, parsed.tensors)
     return Claims(nodes, unsupported, unneeded, tensors, _constant_derived(subgraph), variables.on_gpu)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from ...kernels.operation import Unsupported
 from ...kernels.ops.arguments import is_exact
 from ...kernels.ops.pointwise.integers import INTEGER_EXPRESSIONS, known_bounds
-from ...kernels.tensor import INDEX_DTYPES, UNSCALED_DTYPES, Bounds, TensorInfo, bounds_of
+from ...kernels.tensor import INDEX_DTYPES, INTEGER_DTYPES, UNSCALED_DTYPES, Bounds, TensorInfo, bounds_of
 from ..transform.graph import Node
 
 
@@ -37,14 +37,17 @@ def common_bounds(node: Node, tensors: Mapping[int, TensorInfo]) -> Bounds | Non
     return (min(*known, 0), max(*known, 0)) if given and None not in given else None
 
 
-def unread_integers(claimed: Mapping[int, tuple[Node, ...]]) -> dict[int, str]:
+def unread_integers(claimed: Mapping[int, tuple[Node, ...]], tensors: Mapping[int, TensorInfo]) -> dict[int, str]:
     """The reason for each operator that computes on integers that no operator on the GPU reads. A few integers, such as
     loop counters, cost less on the CPU than copies to the GPU and back.
     """
     reasons: dict[int, str] = {}
     read: set[int] = set()
     for index, nodes in sorted(claimed.items(), reverse=True):
-        if nodes and all(node.integers and read.isdisjoint(node.outputs) for node in nodes):
+        results = [(node, tensors[node.outputs[0]].dtype) for node in nodes]
+        if nodes and all(
+            node.integers and dtype in INTEGER_DTYPES and read.isdisjoint(node.outputs) for node, dtype in results
+        ):
             reasons[index] = "it computes integers that no operator on the GPU reads"
             continue
         for node in nodes:

@@ -59,14 +59,19 @@ def lower_node(node: Node, lowered: Lowered, *, exact: bool = False) -> None:
     launches = node.operation.lower(lowering)
     if node.integers:
         lowered.integers |= lowered.shapes.keys() - known  # intermediate results of an operator
-    foreign = [launch.kernel for launch in launches if launch.kernel not in INTEGER_KERNELS]
-    if node.integers and foreign:
+    integers = [node.integers if launch.integers is None else launch.integers for launch in launches]
+    foreign = [
+        launch.kernel
+        for launch, of_integers in zip(launches, integers, strict=True)
+        if of_integers and launch.kernel not in INTEGER_KERNELS
+    ]
+    if foreign:
         raise Unsupported(f"its kernel '{foreign[0]}' computes in float32, and integers may need more bits")
     label = f"{node.name} {','.join(map(str, node.indices))}"
-    for launch in launches:
+    for launch, of_integers in zip(launches, integers, strict=True):
         epilogue = (*launch.epilogue, *(node.epilogue if launch is launches[-1] else ()))
         input_ops = node.input_ops if launch is launches[0] else ()
-        lowered.add(launch, label, epilogue, input_ops, integers=node.integers, exact=exact)
+        lowered.add(launch, label, epilogue, input_ops, integers=of_integers, exact=exact)
 
 
 def _has_integer_weights(operation: Operation) -> bool:

@@ -18,7 +18,7 @@ import tflite
 
 from ...interop.errors import ModelError
 from ...kernels.tensor import TensorInfo
-from . import tables
+from . import gpu_only, tables
 from .bodies import with_bodies
 from .checks import check_calls, check_subgraph
 from .model import NUMPY_TYPES, OPTIONAL, Model, RawOperator, Subgraph
@@ -55,7 +55,7 @@ def read_file(path: str | bytes | os.PathLike[str]) -> bytes:
 
 def read_content(path: str | bytes | os.PathLike[str] | None, content: bytes | None) -> bytes | None:
     """A model's bytes, from a file or given directly. An empty path counts as none, as in LiteRT; with a path, empty
-    content does.
+    content does. Builtin operators that LiteRT refuses are custom ones in these bytes: see gpu_only.py.
 
     Raises ModelError if both or neither are given, or the file cannot be read.
     """
@@ -63,7 +63,8 @@ def read_content(path: str | bytes | os.PathLike[str] | None, content: bytes | N
         raise ModelError("give Interpreter model_path or model_content, not both")
     if not path and content is None:
         raise ModelError("give Interpreter a model: model_path or model_content")
-    return read_file(path) if path else content
+    found = read_file(path) if path else content
+    return gpu_only.with_custom_codes(found) if isinstance(found, bytes) else found
 
 
 def read_model(content: bytes, path: str | bytes | os.PathLike[str] | None = None) -> Model:
@@ -287,7 +288,7 @@ class _Reader:
             if code_index >= len(self._codes):
                 raise ModelError(f"{place} has code number {code_index} of {len(self._codes)}")
             code, name, version = self._codes[code_index]
-            custom = code == _CUSTOM
+            custom = code == _CUSTOM and name not in gpu_only.NAMES
             place.set("{}, operator {} {}: its options", where, i, name)
             options = read_options(operator, name, custom=custom)
             place.set("{}, operator {} {}: its inputs", where, i, name)

@@ -10,6 +10,8 @@
 #define RSQRT(x) rsqrt(x)
 #define RINT(x) rint(x)
 #define FLOAT_OF_BITS(x) as_float(x)
+#define FLOAT_OF_INT(x) as_float(x)
+#define INT_OF_FLOAT(x) as_int(x)
 float4 NEAREST_HALF4(float4 v) {
   ushort halves[4];
   vstore_half4_rte(v, 0, (__private half*)halves);

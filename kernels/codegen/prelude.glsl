@@ -12,6 +12,8 @@
 #define RSQRT(x) inversesqrt(x)
 #define RINT(x) roundEven(x)
 #define FLOAT_OF_BITS(x) uintBitsToFloat(x)
+#define FLOAT_OF_INT(x) intBitsToFloat(x)
+#define INT_OF_FLOAT(x) floatBitsToInt(x)
 #define UNROLL
 #define UNROLL2
 #define UNROLL4

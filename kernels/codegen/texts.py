@@ -90,8 +90,8 @@ def multiplies_pairs(name: str) -> bool:
 
 
 INTEGER_KERNELS = frozenset(
-    "arg_extreme choose concat copy cumsum gather gather_nd integer_reduce one_hot pad quantize reduce_window reshape "
-    "slice_at strided_copy update_slice".split()
+    "arg_extreme choose concat copy cumsum gather gather_nd integer_of_halves integer_reduce one_hot pad quantize "
+    "reduce_window reshape slice_at split_integer strided_copy update_slice".split()
 )
 """The kernels whose text is right for int32 too: most of them move or choose values. And those for int32 only."""
 _INTEGER_WORDS = {

@@ -1,4 +1,5 @@
-"""MediaPipe's custom operators MaxPoolingWithArgmax2D and MaxUnpooling2D.
+"""MediaPipe's custom operators MaxPoolingWithArgmax2D and MaxUnpooling2D, which LiteRT's GPU calls
+custom_call.MaxUnpooling2D.
 
 Semantics: mediapipe/util/tflite/operations/max_pool_argmax.cc and max_unpooling.cc. An index counts the values of its
 window by rows. Options are the bytes of a TfLitePoolParams. LiteRT runs these operators in XNNPACK only, and only for
@@ -113,4 +114,5 @@ _INDICES = "an index is a float and counts by rows of the window; XNNPACK's is a
 TFLITE = (
     TfliteOp("MaxPoolingWithArgmax2D", _parse_pooling, custom=True, results=(0, ""), unlike_litert=_INDICES),
     TfliteOp("MaxUnpooling2D", _parse_unpooling, custom=True, unlike_litert=_INDICES),
+    TfliteOp("custom_call.MaxUnpooling2D", _parse_unpooling, custom=True),
 )

@@ -79,13 +79,15 @@ LOGIC: dict[str, str] = {
     "TO_WHOLE": "trunc(v)",
 }
 """The expressions of logic.py and shifts.py."""
+STABLEHLO: dict[str, str] = {"CBRT": "cube_roots(v)", "REMAINDER": "truncated_rests(v, w)"}
+"""The expressions of stablehlo.py."""
 EPILOGUE_ONLY: dict[str, str] = {
     "ADD_STEPS": "v + w * F4(p.x)", "CLIP": "clamp(v, F4(p.x), F4(p.y))", "QUANTIZE": "round_to_steps(v, p)",
     "STEPS": "clamp(RINT(v), F4(p.x), F4(p.y)) * F4(p.z)", "TO_HALF": "NEAREST_HALF4(v)",
-    "TO_STEPS": "clamp(RINT(v / F4(p.x)), F4(p.y), F4(p.z))",
+    "TO_STEPS": "clamp(RINT(v / F4(p.x)), F4(p.y), F4(p.z))", "WRAP": "v - F4(p.x) * floor((v - F4(p.y)) / F4(p.x))",
 }  # fmt: skip
 """Expressions that only occur as epilogues: no TensorFlow Lite operator stands for them."""
-EXPRESSIONS = UNARY | BINARY | WITH_OPTIONS | LOGIC | EPILOGUE_ONLY
+EXPRESSIONS = UNARY | BINARY | WITH_OPTIONS | LOGIC | STABLEHLO | EPILOGUE_ONLY
 
 
 @dataclass(frozen=True)
@@ -129,8 +131,8 @@ def _parse_binary(node: TfliteNode, *, name: str) -> Parsed:
     return _binary(node, name)
 
 
-def _parse_arithmetic(node: TfliteNode, *, name: str) -> Parsed:
-    """A binary operator that LiteRT has for integers too."""
+def parse_arithmetic(node: TfliteNode, *, name: str) -> Parsed:
+    """Parse a binary operator of two floats, or of two integers."""
     dtype = node.outputs[0].dtype
     left, right = _operands(node)
     if not (is_index(left, dtype) and is_index(right, dtype)):
@@ -138,11 +140,12 @@ def _parse_arithmetic(node: TfliteNode, *, name: str) -> Parsed:
     return _binary(node, name, arithmetic_bounds(name, left, right, dtype))
 
 
-def _parse_division(node: TfliteNode, *, name: str) -> Parsed:
+def parse_division(node: TfliteNode, *, name: str) -> Parsed:
+    """Parse a division of two floats, or of two integers; an integer may not be divided by zero."""
     _, right = _operands(node)
     if right.dtype in INDEX_DTYPES:
         require_nonzero(right)
-    return _parse_arithmetic(node, name=name)
+    return parse_arithmetic(node, name=name)
 
 
 def _operands(node: TfliteNode) -> tuple[TensorInfo, TensorInfo]:
@@ -282,8 +285,8 @@ _UNLIKE: dict[str, str] = {
 exact form would be longer, and they end most convolutions.
 """
 _BINARY_PARSERS = {
-    **dict.fromkeys(ARITHMETIC, _parse_arithmetic),
-    **dict.fromkeys(DIVISIONS, _parse_division),
+    **dict.fromkeys(ARITHMETIC, parse_arithmetic),
+    **dict.fromkeys(DIVISIONS, parse_division),
     **dict.fromkeys(("ATAN2", "PRELU"), _parse_first_shape),
 }
 TFLITE = (

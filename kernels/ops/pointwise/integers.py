@@ -46,6 +46,7 @@ ARITHMETIC: dict[str, tuple[str, Callable[[Bounds, Bounds], Bounds]]] = {
     "MAXIMUM": ("max(v, w)", _corners(max)),
     "MINIMUM": ("min(v, w)", _corners(min)),
     "MUL": ("WRAP_MUL(v, w)", _corners(lambda v, w: v * w)),
+    "REMAINDER": ("(v - quotients(v, w) * w)", _quotients),
     "SQUARED_DIFFERENCE": ("WRAP_MUL(WRAP_SUB(v, w), WRAP_SUB(v, w))", _squares),
     "SUB": ("WRAP_SUB(v, w)", _corners(lambda v, w: v - w)),
 }
@@ -59,6 +60,8 @@ SIGNS: dict[str, tuple[str, Callable[[Bounds], Bounds]]] = {
 """Each expression of operators of one operand, and the bounds of its results for bounds of the operand."""
 INTEGER_EXPRESSIONS: dict[str, str] = {
     **{name: expression for name, (expression, _) in (*ARITHMETIC.items(), *SIGNS.items())},
+    "BITWISE_AND": "(v & w)",
+    "BITWISE_XOR": "(v ^ w)",
     "EQUAL": "IS_EQUAL(v, w)",
     "GREATER": "IS_LESS(w, v)",
     "GREATER_EQUAL": "(I4(1) - IS_LESS(v, w))",

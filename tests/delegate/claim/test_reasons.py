@@ -44,7 +44,7 @@ def test_the_type_of_a_tensor_is_named_with_those_that_the_operator_takes(tensor
 @pytest.mark.parametrize(
     ("operator", "expected"),
     [
-        ("BITCAST", "the operator is not supported: it works on the bits of numbers"),
+        ("RANDOM_UNIFORM", "the operator is not supported: it draws random numbers"),
         ("RNN", "the operator is not supported: it keeps a state between invokes"),
         ("L2_POOL_2D", "the operator is not supported"),
     ],

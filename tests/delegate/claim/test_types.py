@@ -32,7 +32,7 @@ from support.tiny_models import CPU_ONLY, G, Op, T, build, pack, unpack
 Arrays = list[npt.NDArray[Any]]
 TYPES = ("float32", "int8", "int32", "int64")
 QUANTIZED = ("int8", "uint8", "int16")
-IN_DECLARED_TYPE = {"CAST", "FULLY_CONNECTED", "LSTM", "MUL", "SQUEEZE", "TOPK_V2"}
+IN_DECLARED_TYPE = {"BITCAST", "CAST", "FULLY_CONNECTED", "LSTM", "MUL", "SQUEEZE", "TOPK_V2"}
 """Operators whose kernels neither set the type nor refuse it at first, and never write more than the declared type has:
 they compute in the declared type, or fail when they run.
 """

@@ -132,6 +132,10 @@ def epilogue_cases() -> list[NodeCase]:
         NodeCase(
             "swapped", "SUB", Elementwise(), (x, channels), lambda v, w: w - v, (FusedOp("SUB", 1, swapped=True),)
         ),
+        NodeCase("cube root", "STABLEHLO_CBRT", Elementwise(), (x,), np.cbrt, (FusedOp("CBRT"),)),
+        NodeCase(
+            "rest", "STABLEHLO_REMAINDER", Elementwise(), (x, other + 2), np.fmod, (FusedOp("REMAINDER", 1),)
+        ),
         NodeCase("smaller value", "ADD", Elementwise(), (values(1, 1, 1, 1), x), np.add, (FusedOp("ADD", 1),)),
         NodeCase(
             "chain", "ADD", Elementwise(), (x, other), lambda v, w: np.clip(v + w, 0, 6) * w,

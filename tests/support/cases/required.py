@@ -34,8 +34,10 @@ BUILTIN = {"LOCAL"}
 """Names of the kernel language that are no constants of a kernel."""
 
 KERNELS_ELSEWHERE = {
+    "float_of_halves": "tests/kernels/test_operators_litert.py",
     "expanded": "tests/kernels/matrix_units/test_expanded.py",
     "instance_norm": "tests/kernels/test_operators.py",
+    "integer_of_halves": "tests/kernels/test_operators_litert.py",
     "matrix_conv": "tests/kernels/matrix_units/test_matrix_conv.py",
     "matrix_patch": "tests/kernels/matrix_units/test_matrix_patch.py",
     "max_indices": "tests/kernels/test_custom_operators.py",
@@ -46,6 +48,8 @@ KERNELS_ELSEWHERE = {
     "row_conv": "tests/kernels/test_row_conv.py",
     "separable": "tests/kernels/test_separable.py",
     "separable_pair": "tests/kernels/matrix_units/test_separable_pair.py",
+    "split_float": "tests/kernels/test_operators_litert.py",
+    "split_integer": "tests/kernels/test_operators_litert.py",
     "squeeze_excite": "tests/kernels/test_squeeze_excite.py",
     "unpool": "tests/kernels/test_custom_operators.py",
 }
@@ -59,6 +63,11 @@ OPERATORS_ELSEWHERE = {
     "MaxUnpooling2D": "tests/kernels/test_custom_operators.py",
     "QUANTIZE": "tests/kernels/test_quantized.py",
     "Resampler": "tests/kernels/test_custom_operators.py",
+    "custom_call.MaxUnpooling2D": "tests/kernels/test_custom_operators.py",
+    **dict.fromkeys(
+        "STABLEHLO_BROADCAST_IN_DIM STABLEHLO_CBRT STABLEHLO_CLAMP STABLEHLO_REMAINDER".split(),
+        "tests/kernels/test_stablehlo.py",
+    ),
 }
 """Operators whose cases are elsewhere: LiteRT's CPU has no kernel for them, or they need a type of their own."""
 BLOCKS = "tests/kernels/test_operators.py divides the outputs of convolutions among invocations"

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from .bit_cases import bit_cases
 from .high_rank_cases import high_rank_cases
 from .indexing_cases import indexing_cases
 from .integer_cases import integer_cases
@@ -234,6 +235,7 @@ CASES: list[ModelCase] = [
     *window_cases(),
     *high_rank_cases(),
     *integer_cases(),
+    *bit_cases(),
     *spectrum_cases(),
 ]
 """Every case. The cover chooses those that run on a device (cover.py)."""
