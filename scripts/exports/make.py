@@ -7,6 +7,8 @@ Ultralytics' models are made by its program ``yolo``, if it is installed: it has
 for trying only. Random weights show operators, shapes and speed. Each model takes 20 s to 5 minutes.
 """
 
+# PyTorch is no package of this environment.
+# pyright: reportMissingImports=false, reportUntypedBaseClass=false
 from __future__ import annotations
 
 import shutil
@@ -116,7 +118,7 @@ NETWORKS: dict[str, Callable[[], Made]] = {
 }
 SMALL: dict[str, Callable[[], Made]] = {
     "small_srvgg": lambda: (Srvgg(layers=2, filters=16, scale=2), (_picture(24, 32),)),
-    "small_u2netp": lambda: (U2NetP(), (_picture(64),)),
+    "small_u2netp": lambda: (U2NetP(((4, False), (3, True)), 16), (_picture(32),)),
     "small_matting": _matting(64),
     "small_transformer": lambda: (VisionTransformer(), (_picture(64),)),
     "small_detector": lambda: (QueryDetector(), (_picture(64),)),

@@ -5,9 +5,12 @@ al., "Robust High-Resolution Video Matting with Temporal Guidance" (2022), with 
 filter. SRVGG: the compact network of Wang et al., "Real-ESRGAN" (2021).
 """
 
+# PyTorch is no package of this environment.
+# pyright: reportMissingImports=false, reportUntypedBaseClass=false
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
@@ -51,15 +54,25 @@ class _NestedBlock(nn.Module):
 
 
 class U2NetP(nn.Module):
-    """A mask (1, 1, height, width) of the salient object of a picture (1, 3, height, width)."""
+    """A mask (1, 1, height, width) of the salient object of a picture (1, 3, height, width).
 
-    def __init__(self) -> None:
+    ``plan`` has the depth of each level's block, and whether the block is dilated; the paper's is the default.
+    """
+
+    def __init__(
+        self,
+        plan: Sequence[tuple[int, bool]] = ((7, False), (6, False), (5, False), (4, False), (4, True), (4, True)),
+        width: int = 64,
+    ) -> None:
         super().__init__()
-        plan = [(7, 3, False), (6, 64, False), (5, 64, False), (4, 64, False), (4, 64, True), (4, 64, True)]
-        self.down = nn.ModuleList(_NestedBlock(depth, given, 16, 64, dilated=wide) for depth, given, wide in plan)
-        self.up = nn.ModuleList(_NestedBlock(depth, 128, 16, 64, dilated=wide) for depth, _, wide in plan[:5])
-        self.sides = nn.ModuleList(nn.Conv2d(64, 1, 3, padding=1) for _ in range(6))
-        self.mix = nn.Conv2d(6, 1, 1)
+
+        def block(channels: int, depth: int, dilated: bool) -> _NestedBlock:
+            return _NestedBlock(depth, channels, width // 4, width, dilated=dilated)
+
+        self.down = nn.ModuleList(block(width if level else 3, *each) for level, each in enumerate(plan))
+        self.up = nn.ModuleList(block(2 * width, *each) for each in plan[:-1])
+        self.sides = nn.ModuleList(nn.Conv2d(width, 1, 3, padding=1) for _ in plan)
+        self.mix = nn.Conv2d(len(plan), 1, 1)
 
     def forward(self, picture: Tensor) -> Tensor:
         kept, current = [], picture
@@ -68,7 +81,7 @@ class U2NetP(nn.Module):
                 current = functional.max_pool2d(current, 2, 2, ceil_mode=True)
             kept.append(current := block(current))
         maps = [current]
-        for block, beside in zip(reversed(self.up), reversed(kept[:5]), strict=True):
+        for block, beside in zip(reversed(self.up), reversed(kept[:-1]), strict=True):
             maps.append(current := block(torch.cat([_resized(current, beside), beside], 1)))
         sides = [_resized(side(each), picture) for side, each in zip(self.sides, reversed(maps), strict=True)]
         return torch.sigmoid(self.mix(torch.cat(sides, 1)))
