@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .model_metadata import MOST_CLASSES
-from .network import Crop
+from .network import Crop, Values
 from .task import Fit, Model, picture_of
 from .vision.regions import fitted
 
@@ -48,7 +48,7 @@ class Decoder:
     """Least score of an object, from 0 to 1, unless the user gives another."""
     framing: Literal["letterboxed", "stretched"]
     """The way pictures became the model's input in training: whole with its proportions, or stretched."""
-    usual: tuple[float, float] = (0.0, 1.0)
+    usual: tuple[Values, Values] = (0.0, 1.0)
     """Mean and standard deviation of the picture's values, if neither the user nor the model's file names them."""
     names: Sequence[str] = ()
     """The names of the classes, if the model's kind has them and neither the user nor the file names them."""

@@ -62,7 +62,7 @@ def maps_of(model: Model) -> list[PictureShape | None]:
 
 
 def sampling_of(
-    model: Model, mean: Values | None, std: Values | None, *, usual: tuple[float, float], crop: Crop | None = None
+    model: Model, mean: Values | None, std: Values | None, *, usual: tuple[Values, Values], crop: Crop | None = None
 ) -> Sampling:
     """The sampling of an upright picture, normalized as the user says, or else the model's file.
 

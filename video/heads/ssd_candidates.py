@@ -51,14 +51,10 @@ def decoder(model: Model) -> Decoder:
 
 def _places_and_scores(model: Model) -> tuple[int, int, int] | None:
     """The numbers of the outputs with boxes and with scores, and the number of classes; None for another model."""
-    picture, ends = picture_of(model), [shape[-2:] for shape in model.outputs.values()]
-    if picture is None or picture.height != picture.width or len(ends) != 2:
+    picture = picture_of(model)
+    if picture is None or picture.height != picture.width:
         return None
-    count = ssd.coco_count(picture.height)
-    for places in (0, 1):
-        if ends[places] == (count, 4) and ends[1 - places][0] == count and len(ends[1 - places]) == 2:
-            return places, 1 - places, ends[1 - places][1]
-    return None
+    return ssd.places_and_scores(list(model.outputs.values()), ssd.coco_count(picture.height))
 
 
 HEAD = Head("detect", fits, decoder)

@@ -15,11 +15,10 @@ import numpy.typing as npt
 from ..head import Decoder, Found, Head
 from ..task import Fit, Match, Model, picture_of
 from ..vision.yolo import LARGEST_PART, to_parts
+from .queries import RTDETR
 
 Array = npt.NDArray[Any]
 LEAST, MOST_ROWS = 0.25, 1000
-RTDETR = "RTDETRDecoder"
-"""Ultralytics' head whose rows have centres and sizes."""
 
 
 def fits(model: Model) -> Fit | None:

@@ -73,6 +73,18 @@ def coco_count(side: int) -> int:
     return 3 * first**2 + 6 * sum(cells**2 for cells in others)
 
 
+def places_and_scores(shapes: Sequence[tuple[int, ...]], anchors: int) -> tuple[int, int, int] | None:
+    """The numbers of the outputs with boxes (..., anchors, 4) and with scores (..., anchors, classes), and the classes.
+
+    None if the outputs of these shapes are others.
+    """
+    ends = [shape[-2:] for shape in shapes]
+    if len(ends) != 2 or any(len(end) != 2 or end[0] != anchors for end in ends):
+        return None
+    places = next((number for number in (0, 1) if ends[number][1] == 4), None)
+    return None if places is None else (places, 1 - places, ends[1 - places][1])
+
+
 class Selected(NamedTuple):
     """The boxes that TFLite_Detection_PostProcess selected: places (n, 4), classes (n) from 0 on, and scores (n)."""
 

@@ -14,33 +14,15 @@ from typer.testing import CliRunner
 
 import framebind as fb
 from framebind.__main__ import app
-from framebind.video.head import Found
 from framebind.video.heads import best_fit, decoder_of
-from framebind.video.model_file import ModelFile
 from framebind.video.model_metadata import ModelMetadata
 from framebind.video.task import Match
+from support.heads import assert_found, model_of, overlap
 from support.model_metadata import with_json
 from support.tiny_models import constants
 from support.video.clips import write_clip
 
 Array = npt.NDArray[Any]
-
-
-def model_of(outputs: Sequence[Array], size: tuple[int, int], metadata: ModelMetadata | None = None) -> ModelFile:
-    """A model with these outputs and a picture of ``size`` (height, width), as its file would describe it."""
-    shapes = {number + 1: values.shape for number, values in enumerate(outputs)}
-    return ModelFile(
-        Path("yolo.tflite"), {0: (1, *size, 3)}, shapes, dict.fromkeys((0, *shapes), "x"),
-        dict.fromkeys((0, *shapes), "nhwc"), metadata or ModelMetadata(), is_certain=True,
-    )  # fmt: skip
-
-
-def overlap(one: Sequence[float], other: Sequence[float]) -> float:
-    """Intersection over union."""
-    across = max(min(one[2], other[2]) - max(one[0], other[0]), 0)
-    down = max(min(one[3], other[3]) - max(one[1], other[1]), 0)
-    areas = [(box[2] - box[0]) * (box[3] - box[1]) for box in (one, other)]
-    return across * down / (sum(areas) - across * down)
 
 
 def expected(boxes: Array, scores: Array, least: float, limit: float) -> list[tuple[int, float, list[float]]]:
@@ -66,12 +48,6 @@ def candidates(seed: int, size: tuple[int, int], strides: Sequence[int], classes
     boxes = np.hstack([centres, random.uniform(0.1, 0.6, centres.shape)]).astype(np.float32)
     scores = (random.random((len(boxes), classes)) ** 12).astype(np.float32)
     return boxes, scores
-
-
-def assert_found(found: Found, wanted: list[tuple[int, float, list[float]]]) -> None:
-    assert wanted and found.classes.tolist() == [each[0] for each in wanted]
-    np.testing.assert_allclose(found.scores, [each[1] for each in wanted], rtol=1e-6)
-    np.testing.assert_allclose(found.boxes, [each[2] for each in wanted], atol=1e-6)
 
 
 SIZES = [((96, 96), (8, 16, 32)), ((96, 160), (8, 16, 32)), ((128, 64), (8, 16, 32, 64)), ((64, 96), (4, 8, 16, 32))]

@@ -1,0 +1,41 @@
+"""Models of any outputs for heads, and comparison with what they find."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from framebind.video.head import Found
+from framebind.video.model_file import ModelFile
+from framebind.video.model_metadata import ModelMetadata
+
+Array = npt.NDArray[Any]
+
+
+def model_of(
+    outputs: Sequence[Array], size: tuple[int, int], metadata: ModelMetadata | None = None, names: Sequence[str] = ()
+) -> ModelFile:
+    """A model with these outputs and a picture of ``size`` (height, width), as its file would describe it."""
+    shapes = {number + 1: values.shape for number, values in enumerate(outputs)}
+    return ModelFile(
+        Path("yolo.tflite"), {0: (1, *size, 3)}, shapes, dict(enumerate(["picture", *(names or ["x"] * len(shapes))])),
+        dict.fromkeys((0, *shapes), "nhwc"), metadata or ModelMetadata(), is_certain=True,
+    )  # fmt: skip
+
+
+def overlap(one: Sequence[float], other: Sequence[float]) -> float:
+    """Intersection over union."""
+    across = max(min(one[2], other[2]) - max(one[0], other[0]), 0)
+    down = max(min(one[3], other[3]) - max(one[1], other[1]), 0)
+    areas = [(box[2] - box[0]) * (box[3] - box[1]) for box in (one, other)]
+    return across * down / (sum(areas) - across * down)
+
+
+def assert_found(found: Found, wanted: list[tuple[int, float, list[float]]]) -> None:
+    assert wanted and found.classes.tolist() == [each[0] for each in wanted]
+    np.testing.assert_allclose(found.scores, [each[1] for each in wanted], rtol=1e-6)
+    np.testing.assert_allclose(found.boxes, [each[2] for each in wanted], atol=1e-6)
