@@ -29,7 +29,7 @@ from networks import QueryDetector, RecurrentMatting, Srvgg, U2NetP, VisionTrans
 
 Made = tuple[torch.nn.Module, tuple[torch.Tensor, ...]]
 """A network, and inputs of the shapes that it is to take."""
-YOLO = ("yolo11n", "yolo11n-seg", "yolo11n-pose", "yolo26n", "yolo26n-seg", "yolo26n-pose")
+YOLO = ("yolo11n", "yolo11n-seg", "yolo11n-pose", "yolo26n", "yolo26n-seg", "yolo26n-pose", "rtdetr-l")
 YOLO_SIZE = 320
 
 
@@ -89,11 +89,6 @@ def _segformer() -> Made:
     return _Part(network, lambda found: found.logits), (_picture(256),)
 
 
-def _d_fine() -> Made:
-    network = transformers.DFineForObjectDetection(transformers.DFineConfig())
-    return _Part(network, lambda found: (found.logits, found.pred_boxes)), (_picture(320),)
-
-
 def _matting(size: int) -> Callable[[], Made]:
     states = [torch.zeros(shape) for shape in state_shapes(size, size)]
     return lambda: (RecurrentMatting(), (_picture(size), *states))
@@ -108,7 +103,6 @@ NETWORKS: dict[str, Callable[[], Made]] = {
     "raft_small": _raft,
     "depth_anything_small": _depth_anything,
     "sam2_encoder": _sam2_encoder,
-    "d_fine": _d_fine,
     "recurrent_matting": _matting(256),
     "mobilenetv4_small": _of_timm("mobilenetv4_conv_small"),
     "convnext_atto": _of_timm("convnext_atto"),
