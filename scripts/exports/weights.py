@@ -1,6 +1,6 @@
 """Takes the weights out of .tflite files, and puts random ones in: large networks travel as small files.
 
-    python scripts/exports/weights.py strip FOLDER SMALL
+    python scripts/exports/weights.py strip FOLDER SMALL [BYTES]
     python scripts/exports/weights.py fill SMALL FOLDER
 
 A stripped file has an empty buffer in place of each large constant of float32, and in NAME.json the number, mean and
@@ -19,11 +19,11 @@ import numpy as np
 from ai_edge_litert import schema_py_generated as schema
 
 SMALLEST = 4096
-"""Bytes of the smallest constant that is taken out."""
+"""Bytes of the smallest constant that is taken out, if BYTES says nothing else: tables of places shall stay."""
 
 
-def strip(source: Path, target: Path) -> None:
-    """Write a model without its large constants, and their statistics beside it."""
+def strip(source: Path, target: Path, smallest: int = SMALLEST) -> None:
+    """Write a model without its constants of ``smallest`` bytes or more, and their statistics beside it."""
     model: Any = schema.ModelT.InitFromPackedBuf(source.read_bytes(), 0)
     floats = {
         tensor.buffer
@@ -34,7 +34,7 @@ def strip(source: Path, target: Path) -> None:
     known: dict[int, tuple[int, float, float]] = {}
     for number in sorted(floats):
         data = model.buffers[number].data
-        if data is not None and len(data) >= SMALLEST:
+        if data is not None and len(data) >= smallest:
             values = np.frombuffer(bytes(data), np.float32).astype(np.float64)
             known[number] = len(values), float(values.mean()), float(values.std())
             model.buffers[number].data = None
@@ -59,10 +59,13 @@ def _packed(model: Any) -> bytes:
 
 def main() -> None:
     """Do what the command line says to each file of a folder."""
-    work, given, made = {"strip": strip, "fill": fill}[sys.argv[1]], Path(sys.argv[2]), Path(sys.argv[3])
+    given, made = Path(sys.argv[2]), Path(sys.argv[3])
     made.mkdir(parents=True, exist_ok=True)
     for path in sorted(given.glob("*.tflite")):
-        work(path, made / path.name)
+        if sys.argv[1] == "fill":
+            fill(path, made / path.name)
+        else:
+            strip(path, made / path.name, *map(int, sys.argv[4:]))
 
 
 if __name__ == "__main__":
