@@ -57,6 +57,8 @@ def _command_of(name: str, task: VideoTask) -> Callable[..., None]:
     """The demo of a task that has no file in demos/."""
 
     def command(options: Options) -> None:
+        if not options.model:
+            raise typer.BadParameter(f"the demo '{name}' has no model of its own: name a --model")
         main(task.prepare, options)
 
     about = import_module(f"{tasks.__name__}.{name}").__doc__ or ""

@@ -16,6 +16,11 @@ from support.tiny_models import G, Op, T
 Array = npt.NDArray[Any]
 
 
+_HALVES = ((3, 5, 0), (0, 5, 3))
+KERNELS = np.array([np.outer(rows, columns) / 64 for rows in _HALVES for columns in _HALVES], np.float32)
+"""The weights (4, 3, 3) of a pixel and its neighbours in each of the four pixels that it becomes."""
+
+
 def color_classifier() -> bytes:
     """Probabilities (1, 6) of red, green, blue, and three that are none: softmax of 4 times the picture's mean."""
     weights = np.zeros((6, 1, 1, 3), np.float32)
@@ -47,6 +52,23 @@ def brightness(channels: int, least: float = 0.0) -> bytes:
     tensors = [T("x", (1, 48, 64, 3)), T("w", weights.shape, weights), T("b", (channels,), bias)]
     tensors.append(T("y", (1, 48, 64, channels)))
     return tiny_models.build(G(tensors, [Op("CONV_2D", [0, 1, 2], [3], options)], [0], [3]))
+
+
+def enlarger(height: int, width: int, *, any_size: bool = False) -> bytes:
+    """A model of super-resolution: each pixel becomes four, by ``KERNELS``, of pictures (1, height, width, 3)."""
+    convolution, depth_to_space = schema.Conv2DOptionsT(), schema.DepthToSpaceOptionsT()
+    convolution.strideH = convolution.strideW = 1
+    depth_to_space.blockSize = 2
+    weights = np.einsum("nyx,ij->niyxj", KERNELS, np.eye(3, dtype=np.float32)).reshape(12, 3, 3, 3)
+    tensors = [
+        T("x", (1, height, width, 3)), T("w", weights.shape, weights), T("b", (12,), np.zeros(12)),
+        T("m", (1, height, width, 12)), T("y", (1, 2 * height, 2 * width, 3)),
+    ]  # fmt: skip
+    operators = [Op("CONV_2D", [0, 1, 2], [3], convolution), Op("DEPTH_TO_SPACE", [3], [4], depth_to_space)]
+    model = tiny_models.unpack(tiny_models.build(G(tensors, operators, [0], [4])))
+    for number, channels in ((0, 3), (4, 3)) if any_size else ():
+        model.subgraphs[0].tensors[number].shapeSignature = [1, -1, -1, channels]
+    return tiny_models.pack(model)
 
 
 def object_model(path: Path, logits: bool) -> Path:

@@ -31,7 +31,8 @@ MODELS: dict[str, tuple[str, Callable[[], bytes]]] = {
     "classes of each pixel": ("segment", lambda: brightness(21)),
     "a coarse map of classes": ("segment", lambda: zeros((1, 16, 16, 150))),
     "a picture": ("style", lambda: chain("EXP", shape=(1, 48, 64, 3))),
-    "a larger picture": ("style", lambda: zeros((1, 128, 128, 3))),
+    "a larger picture": ("super_resolution", lambda: zeros((1, 128, 128, 3))),
+    "a picture and a half": ("style", lambda: zeros((1, 96, 96, 3))),
     "scores of classes": ("classify", color_classifier),
     "PoseNet": ("poses", lambda: constants(*outputs_of(moved(5, 10)), side=129, names=NAMES)),
     "a hand": ("landmarks", lambda: zeros((1, 63), (1, 1), (1, 1), (1, 63))),
@@ -57,7 +58,8 @@ def test_outputs_name_the_task(kind: str, is_first: bool, tmp_path: Path) -> Non
 def test_known_models_name_their_tasks(model_path: Callable[[str], Path], tmp_path: Path) -> None:
     expected = {
         "style_transfer_f16_384": "style", "deeplabv3_257_mv_gpu": "segment", "face_detection_front": "detect",
-        "selfie_segmentation": "matte", "pose_landmark_lite": "landmarks", "srvgg_x4": "style", "yolov8n_640": "detect",
+        "selfie_segmentation": "matte", "pose_landmark_lite": "landmarks", "srvgg_x4": "super_resolution",
+        "yolov8n_640": "detect",
     }  # fmt: skip
     for model, task in expected.items():
         assert task_for("", str(model_path(model))) == task

@@ -81,8 +81,7 @@ def drawing(
     elif styles:
         raise fb.ModelError(f"the model has one style of its own: leave out --style, or --model for '{ANY_STYLE}'")
     image, picture = inputs[3]
-    width, height = scene.picture.size
-    _resize(network, image, picture, (width // scene.enlarged, height // scene.enlarged))
+    _resize(network, image, picture, scene.picture.size)
     ((output, shape),), layouts = network.outputs.items(), network.layouts
     made = picture_shape(shape, layouts[output])
     if made is None or made.channels != 3:
@@ -137,30 +136,12 @@ def style_name(picture: Path) -> str:
     return NAMES[picture.name] if picture in STYLES else picture.stem
 
 
-def enlarges(network: Network) -> int:
-    """The number of times that a model of any size enlarges a picture; 1 for a model of one size.
-
-    What a model of one size makes of the whole frame has the model's details, however large the frame is.
-    """
-    image, shape = _inputs(network).get(3, (-1, None))
-    if shape is None or len(network.outputs) != 1 or not network.takes_any_size(image):
-        return 1
-    ((tensor, made),) = network.outputs.items()
-    painted = picture_shape(made, network.layouts[tensor])
-    return 1 if painted is None else max(painted.height // shape.height, 1)
-
-
 def _resize(network: Network, image: int, shape: PictureShape, frame: tuple[int, int]) -> None:
-    """Give a model of any size the size of the frames (width, height) if it enlarges them, or else their proportions,
-    with as many pixels as the model has now.
-    """
-    if not network.takes_any_size(image):
-        return
-    width, height = frame
-    if enlarges(network) == 1:
-        scale = math.sqrt(shape.height * shape.width / (width * height))
+    """Give a model of any size the proportions of the frames (width, height), with as many pixels as it has now."""
+    if network.takes_any_size(image):
+        scale = math.sqrt(shape.height * shape.width / (frame[0] * frame[1]))
         width, height = (max(MULTIPLE, round(side * scale / MULTIPLE) * MULTIPLE) for side in frame)
-    network.resize(image, shape._replace(height=height, width=width).shape)
+        network.resize(image, shape._replace(height=height, width=width).shape)
 
 
 def style_vector(picture: Path) -> Array:
@@ -176,7 +157,4 @@ def style_vector(picture: Path) -> Array:
     return np.array(interpreter.get_tensor(interpreter.outputs()[0]), np.float32).reshape(100)
 
 
-TASK = VideoTask(
-    DEFAULT_STYLE, None, drawing, options=("mean", "std"), has_memory=False, is_painted=False, fits=fits,
-    enlarges=enlarges,
-)  # fmt: skip
+TASK = VideoTask(DEFAULT_STYLE, None, drawing, options=("mean", "std"), has_memory=False, is_painted=False, fits=fits)

@@ -11,7 +11,6 @@ import cv2
 import numpy as np
 import numpy.typing as npt
 import pytest
-from ai_edge_litert import schema_py_generated as schema
 
 import framebind as fb
 from framebind.demos.player.options import Options
@@ -24,7 +23,7 @@ from framebind.video.tasks import find_task
 from framebind.video.work import Save, Work, task_for
 from support.demo_models import NAMES, brightness, color_classifier, moved, outputs_of
 from support.recording_driver import RecordingDriver
-from support.tiny_models import G, Op, T, build, chain, channels_first, constants, pack, unpack
+from support.tiny_models import chain, channels_first, constants
 
 Array = npt.NDArray[Any]
 Road = Literal["textures", "planes"]
@@ -94,38 +93,6 @@ def test_process_makes_the_same(task: str, tmp_path: Path, pictures: Path) -> No
             assert np.ptp(last) > 0.1 and np.array_equal(last, first.transpose(0, 2, 3, 1))
         else:
             assert files and files == same and len(rows) >= 2 and rows == others
-
-
-def twice_as_large() -> bytes:
-    """A model of pictures of any size: each pixel becomes four."""
-    convolution, depth_to_space = schema.Conv2DOptionsT(), schema.DepthToSpaceOptionsT()
-    convolution.strideH = convolution.strideW = 1
-    depth_to_space.blockSize = 2
-    weights = np.tile(np.eye(3, dtype=np.float32), (4, 1)).reshape(12, 1, 1, 3)
-    tensors = [
-        T("x", (1, 8, 8, 3)), T("w", weights.shape, weights), T("b", (12,), np.zeros(12)), T("m", (1, 8, 8, 12)),
-        T("y", (1, 16, 16, 3)),
-    ]  # fmt: skip
-    operators = [Op("CONV_2D", [0, 1, 2], [3], convolution), Op("DEPTH_TO_SPACE", [3], [4], depth_to_space)]
-    model = unpack(build(G(tensors, operators, [0], [4])))
-    for number, channels in ((0, 3), (4, 3)):
-        model.subgraphs[0].tensors[number].shapeSignature = [1, -1, -1, channels]
-    return pack(model)
-
-
-@pytest.mark.parametrize("context", ["gl"], indirect=True)
-@pytest.mark.usefixtures("context")
-def test_a_model_that_enlarges_pictures_of_any_size_gives_a_larger_video(tmp_path: Path, pictures: Path) -> None:
-    (model := tmp_path / "model.tflite").write_bytes(twice_as_large())
-    work = Work(task_for("", str(model)), str(model), suffix=".png")
-    made(work, "textures", pictures, tmp_path / "made")
-    for number in range(2):
-        given, larger = (
-            cv2.imread(str(path))
-            for path in (pictures / f"{number}.png", tmp_path / "made" / "a.frames" / f"{number:06}.png")
-        )
-        assert given is not None and larger is not None and larger.shape == (96, 128, 3)
-        assert np.abs(larger.astype(int) - given.repeat(2, 0).repeat(2, 1)).max() <= 1
 
 
 @pytest.mark.parametrize("context", ["gl"], indirect=True)
