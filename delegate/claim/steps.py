@@ -8,7 +8,7 @@ import numpy as np
 
 from ...kernels.ops.constant.folding import MOST_VALUES
 from ...kernels.registry import OPERATORS
-from ..read.model import RawOperator, Subgraph
+from ..read.model import NUMPY_TYPES, RawOperator, Subgraph
 
 _ENLARGING = frozenset({"BROADCAST_TO", "TILE"})
 """Operators that can make a large result from a few numbers. No counter needs them."""
@@ -40,8 +40,9 @@ def _results(subgraph: Subgraph, arguments: Values) -> list[np.ndarray | None]:
         given = [values for values in inputs if values is not None]
         results = _folded(raw, given) if len(given) == len(inputs) else [None] * len(raw.outputs)
         for output, values in zip(raw.outputs, results, strict=True):
+            dtype = NUMPY_TYPES.get(subgraph.tensors[output].dtype)
             small = values is not None and np.size(values) <= MOST_VALUES
-            known[output] = np.asarray(values).astype(subgraph.tensors[output].dtype) if small else None
+            known[output] = np.asarray(values).astype(dtype) if small and dtype is not None else None
     return [known[i] if i in known else _constant(subgraph, i) for i in subgraph.outputs]
 
 

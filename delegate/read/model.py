@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from ...kernels.tensor import TensorInfo
-from .names import safe_name
 
 OPTIONAL = -1
 """The tensor index of an optional input that is left out."""
@@ -28,7 +27,7 @@ class RawOperator:
 
     ``options`` is the builtin operator's option table (for instance tflite.Conv2DOptions), the bytes of a custom one's
     options, or None. ``code`` is its number in tflite.BuiltinOperator. ``body`` is the operator that joins two values
-    for it, if it has one: see bodies.py.
+    for it, if it has one: see bodies.py. ``composite`` is the name of a STABLEHLO_COMPOSITE ("odml.gelu").
     """
 
     index: int
@@ -40,13 +39,7 @@ class RawOperator:
     outputs: tuple[int, ...]
     code: int = 0
     body: str = ""
-
-    @property
-    def composite(self) -> str:
-        """The name of a STABLEHLO_COMPOSITE ("odml.gelu"); "" for every other operator."""
-        if self.name != "STABLEHLO_COMPOSITE" or self.custom or self.options is None:
-            return ""
-        return safe_name(self.options.Name())
+    composite: str = ""
 
 
 @dataclass(frozen=True)

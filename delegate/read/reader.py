@@ -92,10 +92,9 @@ def _read(content: bytes) -> Model:
             "byte 4. Give the .tflite file itself (not a saved model, a checkpoint, an archive or a web page)"
         )
     reader = _Reader(content)
-    subgraphs = with_bodies(tuple(reader.subgraphs()))
+    subgraphs = reader.called(tuple(reader.subgraphs()))
     if not subgraphs:
         raise ModelError("the model has no subgraph, so there is nothing to run")
-    check_calls(subgraphs)
     return Model(subgraphs, content, reader.signatures(subgraphs))
 
 
@@ -167,6 +166,12 @@ class _Reader:
             subgraph = self._guarded(self._subgraph, f"subgraph {i}", position)
             check_subgraph(f"subgraph {i}", subgraph)
             yield subgraph
+
+    def called(self, subgraphs: tuple[Subgraph, ...]) -> tuple[Subgraph, ...]:
+        """The subgraphs, after a check of those that operators run; each operator with a body has its name."""
+        self._place.set("the numbers of the subgraphs that operators run")
+        self._guarded(check_calls, subgraphs)
+        return self._guarded(with_bodies, subgraphs)
 
     def _subgraph(self, where: str, position: int) -> Subgraph:
         self._place.set(where)
@@ -295,7 +300,8 @@ class _Reader:
             inputs = self._indices(operator, tables.OPERATOR_INPUTS, tensors, OPTIONAL)
             place.set("{}, operator {} {}: its outputs", where, i, name)
             outputs = self._indices(operator, tables.OPERATOR_OUTPUTS, tensors)
-            yield RawOperator(i, name, version, custom, options, inputs, outputs, code)
+            composite = _composite_name(options) if name == "STABLEHLO_COMPOSITE" and not custom else ""
+            yield RawOperator(i, name, version, custom, options, inputs, outputs, code, composite=composite)
 
     def _indices(self, table: Any, field: int, tensors: int, least: int = 0) -> tuple[int, ...]:
         """A vector of numbers of tensors. ``least`` is OPTIONAL if they may be left out."""
@@ -308,6 +314,11 @@ class _Reader:
 
 def _computed(operators: Sequence[RawOperator]) -> Iterator[int]:
     return (tensor for operator in operators for tensor in operator.outputs)
+
+
+def _composite_name(options: Any) -> str:
+    """The name in a composite's option table; "" without one."""
+    return safe_name(options.Name()) if options is not None else ""
 
 
 def _empty_constant(tensor: TensorInfo) -> TensorInfo:

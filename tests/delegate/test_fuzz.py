@@ -23,7 +23,7 @@ from framebind.delegate.read.model import Model
 from framebind.delegate.read.reader import read_model
 from framebind.interop.null.device import NullDevice
 from framebind.tools.certify.cases.operator_cases import CASES
-from framebind.tools.certify.cases.operator_models import case_model, output_shapes
+from framebind.tools.certify.cases.operator_models import case_model, options, output_shapes
 from support.tiny_models import G, Op, T, build, chain
 
 SCRIPT = runpy.run_path(str(Path(__file__).parents[2] / "scripts" / "fuzz_models.py"))
@@ -49,8 +49,25 @@ def tiny_models() -> dict[str, bytes]:
         "chain": chain("EXP", "TANH", signature="serve"),
         "add": build(G([T("x", (1, 4)), T("w", (1, 4), 1.0), T("y", (1, 4))], [Op("ADD", [0, 1], [2])], [0], [2])),
         "quantized": build(G(quantized, [Op("DEQUANTIZE", [0], [1])], [0], [1])),
+        "called": called(),
         "custom": build(G([T("x", (1, 4)), T("y", (1, 4))], [Op("Mine", [0, -1], [1], b"\x01\x02")], [0], [1])),
     }
+
+
+def called() -> bytes:
+    """A composite, whose decomposition reduces windows by the operator of a third subgraph."""
+    composite = options("StableHLOComposite", name="odml.test", decompositionSubgraphIndex=1, compositeAttributes=[])
+    window = options(
+        "StablehloReduceWindow", windowDimensions=[1, 2], windowStrides=[1, 1], windowDilations=[1, 1],
+        baseDilations=[1, 1], padding=[0, 0, 0, 1], bodySubgraphIndex=2,
+    )  # fmt: skip
+    x, y = T("x", (1, 4)), T("y", (1, 4))
+    body = [T(name, ()) for name in "abc"]
+    return build(
+        G([x, y], [Op("STABLEHLO_COMPOSITE", [0], [1], composite)], [0], [1]),
+        G([x, T("zero", (), 0.0), y], [Op("STABLEHLO_REDUCE_WINDOW", [0, 1], [2], window)], [0], [2], "inside"),
+        G(body, [Op("ADD", [0, 1], [2], options("Add"))], [0, 1], [2], "body"),
+    )
 
 
 @pytest.mark.parametrize("name", tiny_models())
@@ -83,10 +100,30 @@ def test_reading_takes_a_small_multiple_of_the_file(model_path: Callable[[str], 
         assert peak <= 8 * len(content)
 
 
+def _change_option(table: Any, generator: random.Random) -> None:
+    """Another number, or another number in a list."""
+    values = {
+        name: value
+        for name, value in (vars(table) if table else {}).items()
+        if isinstance(value, int | list | np.ndarray)
+    }
+    if not values:
+        return
+    name, value = generator.choice(list(values.items()))
+    if isinstance(value, bool):
+        setattr(table, name, not value)
+    elif isinstance(value, int):
+        setattr(table, name, generator.choice(NUMBERS))
+    else:
+        numbers = [int(number) for number in value] or [0]
+        numbers[generator.randrange(len(numbers))] = generator.choice(NUMBERS)
+        setattr(table, name, numbers[: generator.randrange(len(numbers) + 1)] if generator.random() < 0.2 else numbers)
+
+
 def restructured(content: bytes, generator: random.Random) -> bytes:
     """A sound flatbuffer whose tensors and operators are not: shapes, types, operands, options, constants, scales."""
     model: Any = schema.ModelT.InitFromObj(schema.Model.GetRootAs(content, 0))
-    (graph,) = model.subgraphs
+    graph = model.subgraphs[0]
     operator, tensor = generator.choice(graph.operators), generator.choice(graph.tensors)
     operator.inputs = [int(i) for i in operator.inputs] if operator.inputs is not None else []
     kind = generator.choice(
@@ -105,15 +142,11 @@ def restructured(content: bytes, generator: random.Random) -> bytes:
         tensor.shape = [generator.choice((1, 2, 3)) for _ in range(generator.randrange(8))]
     elif kind == "type":
         tensor.type = generator.randrange(19)
-    elif kind == "option" and operator.builtinOptions is not None:
-        table = operator.builtinOptions
-        names = [name for name in vars(table) if isinstance(getattr(table, name), int)]
-        if names:
-            name = generator.choice(names)
-            is_flag = isinstance(getattr(table, name), bool)
-            setattr(table, name, not getattr(table, name) if is_flag else generator.choice(NUMBERS))
+    elif kind == "option":
+        _change_option(operator.builtinOptions or operator.builtinOptions2, generator)
     elif kind == "table":
         operator.builtinOptions, operator.builtinOptionsType = None, 0
+        operator.builtinOptions2, operator.builtinOptions2Type = None, 0
     elif kind == "constant":
         _change_constant(model.buffers[tensor.buffer], generator)
     elif kind == "scale":
