@@ -34,6 +34,10 @@ class Found(NamedTuple):
     """(n, points, 2): x and y of each object's points; None if it has none."""
     point_scores: Array | None = None
     """(n, points): how visible each point is, from 0 to 1; None if the model does not say."""
+    coefficients: Array | None = None
+    """(n, prototypes): the weights of the prototypes in each object's mask; None if it has none."""
+    prototypes: Array | None = None
+    """(height, width, prototypes): masks of parts of the picture, of which the objects' masks are made."""
 
 
 @dataclass(frozen=True)
@@ -81,8 +85,10 @@ def sound(found: Found) -> Found:
     is_sound = np.isfinite(found.boxes).all(axis=1) & (found.classes >= 0) & (found.classes < MOST_CLASSES)
     if found.points is not None:
         is_sound &= np.isfinite(found.points).all(axis=(1, 2))
-    points, scores = (None if each is None else each[is_sound] for each in (found.points, found.point_scores))
-    return Found(found.boxes[is_sound], found.classes[is_sound], found.scores[is_sound], points, scores)
+    if found.point_scores is not None:
+        is_sound &= np.isfinite(found.point_scores).all(axis=1)
+    each_object = {name: values for name, values in found._asdict().items() if name != "prototypes"}
+    return found._replace(**{name: values[is_sound] for name, values in each_object.items() if values is not None})
 
 
 def in_pixels(places: Array, crop: Crop) -> Array:

@@ -22,7 +22,7 @@ from ..network import Values
 from ..task import Fit, Match, Model, picture_of
 from ..vision import ssd
 from ..vision.boxes import corners
-from ..vision.yolo import find_rows
+from ..vision.yolo import as_numbers, find_rows
 
 Array = npt.NDArray[Any]
 LEAST, MOST_QUERIES = 0.5, 1000
@@ -89,8 +89,7 @@ def _selected(outputs: Sequence[Array], least: float) -> Found:
     rows = outputs[0].reshape(-1, 6)
     rows = rows[rows[:, 4] >= least]
     rows = rows[np.argsort(-rows[:, 4], kind="stable")]
-    with np.errstate(invalid="ignore"):  # a class that is no number becomes a senseless one
-        return Found(corners(rows[:, :4]), rows[:, 5].astype(np.int64), rows[:, 4])
+    return Found(corners(rows[:, :4]), as_numbers(rows[:, 5]), rows[:, 4])
 
 
 def _softmax(logits: Array) -> Array:

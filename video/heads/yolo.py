@@ -13,9 +13,7 @@ import numpy.typing as npt
 
 from ..head import Decoder, Found, Head
 from ..task import Fit, Match, Model, picture_of
-from ..vision.boxes import corners
-from ..vision.non_max_suppression import best_classes, suppress
-from ..vision.yolo import MOST, OVERLAP, Rows, are_pixels, find_rows, to_parts
+from ..vision.yolo import Rows, find_rows, objects_in, suppressed
 
 Array = npt.NDArray[Any]
 LEAST = 0.25
@@ -39,29 +37,32 @@ def decoder(model: Model) -> Decoder:
     rows, picture = _rows(model), picture_of(model)
     assert rows is not None and picture is not None, "the model fits"
     has_objectness = rows[0].candidates in [each.candidates for each in _found(model, V5_ANCHORS)]
-    split, overlap = (_split_v5, V5_OVERLAP) if has_objectness else (_split, OVERLAP)
 
     def decode(outputs: Sequence[Array], least: float) -> Found:
-        boxes, scores = split([each.of(outputs) for each in rows], least)
-        likely, numbers, best = best_classes(scores, least)
-        places = to_parts(corners(boxes[likely]), picture, is_pixels=are_pixels(boxes[:, :2]))
-        kept = suppress(places, best, numbers, overlap, MOST)
-        return Found(places[kept], numbers[kept], best[kept])
+        parts = [each.of(outputs) for each in rows]
+        if len(parts) == 2:
+            boxes, scores = parts
+            found = suppressed(boxes, scores, _nothing(boxes), picture, least)
+        elif has_objectness:
+            boxes, scores = _split_v5(parts[0], least)
+            found = suppressed(boxes, scores, _nothing(boxes), picture, least, V5_OVERLAP)
+        else:
+            found = objects_in(parts[0], rows[0], 0, picture, least)
+        return Found(*found[:3])
 
     classes = rows[-1].values - (0 if len(rows) == 2 else 5 if has_objectness else 4)
     return Decoder(decode, classes, LEAST, "letterboxed")
 
 
-def _split(parts: list[Array], least: float) -> tuple[Array, Array]:
-    """Boxes (n, 4) and scores (n, classes) of v8, in one output or two."""
-    return (parts[0][:, :4], parts[0][:, 4:]) if len(parts) == 1 else (parts[0], parts[1])
-
-
-def _split_v5(parts: list[Array], least: float) -> tuple[Array, Array]:
+def _split_v5(values: Array, least: float) -> tuple[Array, Array]:
     """Boxes and scores of v5, of the candidates whose objectness is ``least`` or more: no other has such a score."""
-    (values,) = parts
     values = values[values[:, 4] >= least]
     return values[:, :4], values[:, 4:5] * values[:, 5:]
+
+
+def _nothing(boxes: Array) -> Array:
+    """No further values of these boxes."""
+    return boxes[:, :0]
 
 
 def _rows(model: Model) -> list[Rows] | None:

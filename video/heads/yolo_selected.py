@@ -9,24 +9,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
 from ..head import Decoder, Found, Head
 from ..task import Fit, Match, Model, picture_of
-from ..vision.yolo import LARGEST_PART, to_parts
+from ..vision.yolo import find_selected, selected
 from .queries import RTDETR
 
 Array = npt.NDArray[Any]
-LEAST, MOST_ROWS = 0.25, 1000
+LEAST = 0.25
 
 
 def fits(model: Model) -> Fit | None:
     """Whether the one output has up to 1000 rows of six values."""
     shapes, said = list(model.outputs.values()), model.metadata
-    if said.task not in ("", "detect") or said.head == RTDETR or len(shapes) != 1:
-        return None
-    if len(shapes[0]) != 3 or shapes[0][0] != 1 or shapes[0][2] != 6 or shapes[0][1] > MOST_ROWS:
+    if said.task not in ("", "detect") or said.head == RTDETR or len(shapes) != 1 or find_selected(shapes, 6) is None:
         return None
     if said.task:
         return Fit(Match.METADATA, "its file says that it is ultralytics' detector")
@@ -39,12 +36,7 @@ def decoder(model: Model) -> Decoder:
     assert picture is not None, "the model fits"
 
     def decode(outputs: Sequence[Array], least: float) -> Found:
-        rows = outputs[0].reshape(-1, 6)
-        rows = rows[rows[:, 4] >= least]
-        rows = rows[np.argsort(-rows[:, 4], kind="stable")]
-        boxes = to_parts(rows[:, :4], picture, is_pixels=bool((rows[:, :4] > LARGEST_PART).any()))
-        with np.errstate(invalid="ignore"):  # a class that is no number becomes a senseless one
-            return Found(boxes, rows[:, 5].astype(np.int64), rows[:, 4])
+        return Found(*selected(outputs[0].reshape(-1, 6), picture, least)[:3])
 
     return Decoder(decode, len(model.metadata.classes) or None, LEAST, "letterboxed")
 

@@ -15,8 +15,8 @@ import numpy.typing as npt
 import framebind as fb
 
 from ..task import Mask
+from ..vision.run_lengths import encode
 from .rows import Row
-from .run_lengths import encode
 
 _BGR, _BGRA = [2, 1, 0], [2, 1, 0, 3]
 """OpenCV's order of the channels of RGBA."""

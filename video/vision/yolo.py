@@ -13,6 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ..layouts import PictureShape
+from .boxes import corners
+from .non_max_suppression import best_classes, suppress
 
 Array = npt.NDArray[Any]
 
@@ -20,8 +22,23 @@ STRIDES = ((8, 16, 32), (8, 16, 32, 64), (4, 8, 16, 32))
 """Pixels of the input between two cells of each layer: of usual models, of "p6" and of "p2"."""
 OVERLAP, MOST = 0.7, 300
 """Largest overlap of two boxes of one class, and the most boxes: ultralytics' ``predict`` has these."""
+MOST_ROWS = 1000
+"""The most boxes of a model that selects them: usual are 300."""
 LARGEST_PART = 2.0
 """Coordinates above are no parts of the picture, but pixels."""
+
+
+class Objects(NamedTuple):
+    """The objects of a picture, the likeliest first."""
+
+    boxes: Array
+    """(n, 4): left, top, right, bottom as parts of the input, from 0 to 1."""
+    classes: npt.NDArray[np.int64]
+    scores: Array
+    further: Array
+    """(n, values): what follows the scores, or the class, in a row."""
+    is_pixels: bool
+    """True if the model's coordinates are pixels of the input."""
 
 
 class Rows(NamedTuple):
@@ -34,6 +51,8 @@ class Rows(NamedTuple):
     """Values of a row."""
     is_last: bool
     """True if the candidates are the last axis (1, values, candidates), False for (1, candidates, values)."""
+    is_selected: bool = False
+    """True if the model selected these rows: corners of a box, score, class and further values."""
 
     def of(self, outputs: Sequence[Array]) -> Array:
         """The rows (candidates, values), without a copy."""
@@ -46,11 +65,18 @@ def find_rows(shapes: Sequence[tuple[int, ...]], picture: PictureShape, anchors:
     counts = {anchors * cells for cells in cell_counts(picture)}
     found = list[Rows]()
     for number, shape in enumerate(shapes):
-        if (
-            len(shape) == 3 and shape[0] == 1 and max(shape) in counts
-        ):  # small inputs have few cells, but more than values
+        # Even a small input has more cells than there are values.
+        if len(shape) == 3 and shape[0] == 1 and max(shape) in counts:
             found.append(Rows(number, max(shape), min(shape[1:]), shape[2] == max(shape)))
     return found
+
+
+def find_selected(shapes: Sequence[tuple[int, ...]], values: int) -> Rows | None:
+    """The first output of up to MOST_ROWS rows of so many values, which the model selected."""
+    for number, shape in enumerate(shapes):
+        if len(shape) == 3 and shape[0] == 1 and shape[1] <= MOST_ROWS and shape[2] == values:
+            return Rows(number, shape[1], values, is_last=False, is_selected=True)
+    return None
 
 
 def cell_counts(picture: PictureShape) -> list[int]:
@@ -68,3 +94,41 @@ def to_parts(boxes: Array, picture: PictureShape, *, is_pixels: bool) -> Array:
 def are_pixels(values: Array) -> bool:
     """Whether coordinates are pixels: most of them are then above LARGEST_PART."""
     return 2 * np.count_nonzero(values > LARGEST_PART) > values.size
+
+
+def suppressed(
+    boxes: Array, scores: Array, further: Array, picture: PictureShape, least: float, overlap: float = OVERLAP
+) -> Objects:
+    """The objects among candidates: their boxes (n, 4), scores (n, classes) and further values (n, values).
+
+    A candidate's class is the one with its best score, which is ``least`` or more. Of those of one class that overlap
+    by more than ``overlap``, the best is kept.
+    """
+    is_pixels = are_pixels(boxes[:, :2])
+    likely, numbers, best = best_classes(scores, least)
+    places = to_parts(corners(boxes[likely]), picture, is_pixels=is_pixels)
+    kept = suppress(places, best, numbers, overlap, MOST)
+    return Objects(places[kept], numbers[kept], best[kept], further[likely][kept], is_pixels)
+
+
+def selected(rows: Array, picture: PictureShape, least: float) -> Objects:
+    """The objects in rows that the model selected, whose score is ``least`` or more."""
+    rows = rows[rows[:, 4] >= least]
+    rows = rows[np.argsort(-rows[:, 4], kind="stable")]
+    is_pixels = bool((rows[:, :4] > LARGEST_PART).any())
+    boxes = to_parts(rows[:, :4], picture, is_pixels=is_pixels)
+    return Objects(boxes, as_numbers(rows[:, 5]), rows[:, 4], rows[:, 6:], is_pixels)
+
+
+def objects_in(values: Array, rows: Rows, further: int, picture: PictureShape, least: float) -> Objects:
+    """The objects in the values of ``rows``, each with so many further values."""
+    if rows.is_selected:
+        return selected(values, picture, least)
+    scores = rows.values - further
+    return suppressed(values[:, :4], values[:, 4:scores], values[:, scores:], picture, least)
+
+
+def as_numbers(classes: Array) -> npt.NDArray[np.int64]:
+    """The numbers of classes in floats. What is no number becomes a senseless one."""
+    with np.errstate(invalid="ignore"):
+        return classes.astype(np.int64)

@@ -17,37 +17,12 @@ from framebind.__main__ import app
 from framebind.video.heads import best_fit, decoder_of
 from framebind.video.model_metadata import ModelMetadata
 from framebind.video.task import Match
-from support.heads import assert_found, model_of, overlap
+from support.heads import assert_found, candidates, expected, model_of
 from support.model_metadata import with_json
 from support.tiny_models import constants
 from support.video.clips import write_clip
 
 Array = npt.NDArray[Any]
-
-
-def expected(boxes: Array, scores: Array, least: float, limit: float) -> list[tuple[int, float, list[float]]]:
-    """What predict gives: class, score and corners of the boxes (n, 4), centre and sizes, by scores (n, classes)."""
-    found = list[tuple[int, float, list[float]]]()
-    for row in sorted(range(len(boxes)), key=lambda row: -scores[row].max()):
-        number, (x, y, width, height) = int(scores[row].argmax()), boxes[row]
-        box = [x - width / 2, y - height / 2, x + width / 2, y + height / 2]
-        others = [other for kind, _, other in found if kind == number]
-        if scores[row, number] >= least and all(overlap(box, other) <= limit for other in others):
-            found.append((number, float(scores[row, number]), box))
-    return found[:300]
-
-
-def candidates(seed: int, size: tuple[int, int], strides: Sequence[int], classes: int) -> tuple[Array, Array]:
-    """Boxes (n, 4) around the middles of cells, from 0 to 1, and scores (n, classes), a few of them high."""
-    random, middles = np.random.default_rng(seed), list[Any]()
-    for stride in strides:
-        rows, columns = -(-size[0] // stride), -(-size[1] // stride)
-        y, x = np.mgrid[:rows, :columns]
-        middles.append(np.stack([(x + 0.5) / columns, (y + 0.5) / rows], axis=-1).reshape(-1, 2))
-    centres = np.concatenate(middles) + random.normal(0, 0.02, (sum(map(len, middles)), 2))
-    boxes = np.hstack([centres, random.uniform(0.1, 0.6, centres.shape)]).astype(np.float32)
-    scores = (random.random((len(boxes), classes)) ** 12).astype(np.float32)
-    return boxes, scores
 
 
 SIZES = [((96, 96), (8, 16, 32)), ((96, 160), (8, 16, 32)), ((128, 64), (8, 16, 32, 64)), ((64, 96), (4, 8, 16, 32))]

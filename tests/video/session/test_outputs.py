@@ -22,10 +22,10 @@ from framebind.video.copies import MASKS
 from framebind.video.results import tables
 from framebind.video.results.arrays import ArraysFile
 from framebind.video.results.rows import COLUMNS, make_rows
-from framebind.video.results.run_lengths import encode
 from framebind.video.results.tables import ParquetFile, parquet_schema
 from framebind.video.session.session import Session
 from framebind.video.vision.palette import palette
+from framebind.video.vision.run_lengths import encode
 from framebind.video.work import Work
 from support.demo_models import brightness
 from support.tiny_models import chain
