@@ -23,6 +23,7 @@ from .read.model import Model, Subgraph
 from .report import Location, warn_of_low_clock, warn_of_software, warning_text
 from .run.boundary import BoundaryTensors
 from .run.cpu_operators import CpuOperators
+from .run.feedback import Feedback, State, check_on_gpu, resolved
 from .run.frames import first_object
 from .run.main_subgraph import MainSubgraph
 from .run.maker import ProgramMaker
@@ -38,8 +39,11 @@ class Engine:
     ``copy_to_cpu`` if the CPU reads a result. GpuDelegate is the public interface.
     """
 
-    def __init__(self, options: GpuDelegateOptions) -> None:
+    def __init__(self, options: GpuDelegateOptions, feedback: Feedback | None = None) -> None:
+        """``feedback`` are the states that are fed back, as for GpuDelegate."""
         self.options = options
+        self._feedback: Feedback = feedback or {}
+        self._states: tuple[State, ...] = ()
         self.model: Model | None = None
         self.boundary = BoundaryTensors(options.wait_type)
         self.partitions: list[Partition] = []
@@ -88,6 +92,9 @@ class Engine:
                 "LiteRT's own Interpreter does not tell a delegate which model it runs: make it with "
                 "GpuDelegate(model_path=...), or use framebind.Interpreter"
             )
+        if self._feedback and not self._states:
+            self._states = resolved(self.model, self._feedback)
+            self.main.set_states(self._states)
         self.stopwatch.seconds["read"] += read_seconds
         self.boundary.inputs_are_announced = model is not None
         self.main.native = NativeDelegate(self, self.model, quiet=model is not None)
@@ -165,6 +172,8 @@ class Engine:
             self.main.clear()
         selection = self.selections[graph.index] = select(graph, claims, self.options, self.least_multiply_adds)
         on_gpu = set(selection.operators)
+        if graph.index == 0:
+            check_on_gpu(self._states, subgraph, on_gpu, {**claims.unsupported, **selection.not_selected})
         if selection.preserves_tensors:
             self.boundary.preserves_tensors = True
         self.boundary.begin_subgraph(graph.index, [o for o in subgraph.operators if o.index not in on_gpu])
@@ -233,6 +242,15 @@ class Engine:
         self.check_open()
         with self.boundary.memory.open_device.entered():
             self.boundary.download(graph, tensor)
+
+    def reset_feedback(self) -> None:
+        """Let the next run read zeros in the place of each state that is fed back."""
+        self.check_open()
+        if not self._feedback:
+            raise DelegateError("nothing is fed back: name the pairs with GpuDelegate(feedback={output: input})")
+        if self.device is not None:
+            with self.device.entered():
+                self.main.reset_states()
 
     def _end_start(self) -> None:
         """Keep what was compiled, and say if the GPU idled long meanwhile."""

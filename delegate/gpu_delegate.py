@@ -17,6 +17,7 @@ from .options import GpuDelegateOptions, as_options
 from .plan.binding import Crop, TensorLayout, Values
 from .read.reader import read_file, read_model
 from .report import DelegatedOp, PartitionReport, describe_operators
+from .run.feedback import Feedback
 from .run.frames import mappings
 from .run.main_subgraph import tensor_number
 from .run.messages import inputs_and_outputs
@@ -45,6 +46,12 @@ class GpuDelegate(Uncopied):
         if it advises against a delegate, because there is no GPU, the backend is "auto".
     model_path, model_content
         The model that LiteRT's own interpreter runs; one of them. framebind's interpreter passes it itself.
+    feedback
+        The states of a recurrent network: {output: input}, each by its number, its name, or its name in a signature. A
+        run reads in the input what the run before wrote to the output, and zeros in the first run and after
+        ``reset_feedback``. Both have the same shape and type. The values stay in two buffers on the GPU that swap, and
+        nothing is copied: also with ``set_allow_buffer_handle_output(False)``, ``get_tensor`` needs
+        ``ensure_tensor_data_is_readable`` first.
 
     Raises
     ------
@@ -52,6 +59,9 @@ class GpuDelegate(Uncopied):
         If both the path and the content are given, or the options are something else.
     ModelError
         If the model is missing or damaged.
+    BindingError
+        When the delegate is applied, for ``feedback`` whose tensors are missing or differ, or that an operator on the
+        CPU computes or reads; in ``invoke`` if inputs were resized so that the shapes of a pair differ.
 
     Examples
     --------
@@ -77,11 +87,12 @@ class GpuDelegate(Uncopied):
         *,
         model_path: str | os.PathLike[str] | None = None,
         model_content: bytes | None = None,
+        feedback: Feedback | None = None,
     ) -> None:
         if model_path is not None and model_content is not None:
             raise DelegateError("give GpuDelegate model_path or model_content, not both")
         self.options = as_options(options)
-        self.engine = Engine(self.options)
+        self.engine = Engine(self.options, feedback)
         if model_path is not None:
             model_content = read_file(model_path)
         if model_content is not None:
@@ -108,6 +119,17 @@ class GpuDelegate(Uncopied):
     def close(self) -> None:
         """Free everything on the GPU and let go of the bound objects. The interpreter cannot be invoked afterwards."""
         self.engine.close()
+
+    def reset_feedback(self) -> None:
+        """Let the next run read zeros in the inputs of ``feedback``: a new clip begins. Nothing is copied.
+
+        Raises DelegateError if nothing is fed back, DeviceError off the thread or context of the model.
+        """
+        self.engine.reset_feedback()
+
+    def is_fed_back(self, tensor_index: int | str) -> bool:
+        """Whether an input or output, given by number or name, is one of ``feedback``."""
+        return (0, tensor_number(self.engine.model, tensor_index)) in self.engine.boundary.memory.states
 
     # Reports ----------------------------------------------------------------------------------------------------------
 

@@ -344,6 +344,12 @@ class Interpreter(Uncopied, litert.Interpreter):
             self._keep_outputs_later = allow
 
     @property
+    def _fed_back(self) -> frozenset[int]:
+        """The inputs and outputs that the delegate feeds back."""
+        delegate = self._gpu_delegate
+        return frozenset() if delegate is None else delegate.engine.main.fed_back
+
+    @property
     def _keeps_outputs(self) -> bool:
         """Whether outputs stay on the GPU. The delegate stores this, if there is one already."""
         delegate = self._gpu_delegate
@@ -400,6 +406,8 @@ class Interpreter(Uncopied, litert.Interpreter):
             raise BindingError(
                 f"tensor {tensor_index} is bound to an object: write to that object, or unbind({tensor_index}) first"
             )
+        if delegate is not None and hasattr(tensor_index, "__index__"):
+            delegate.engine.main.check_unfed(tensor_index)
         super().set_tensor(tensor_index, value)
         if delegate is not None:
             delegate.engine.main.input_set(tensor_index)

@@ -16,6 +16,7 @@ class SignatureRunner(Uncopied, litert.SignatureRunner):
 
     It takes the signature's inputs as keyword arguments, resizes and sets them, allocates, runs, and returns a
     dictionary of arrays by the names of the outputs. ``get_input_details`` and ``get_output_details`` are LiteRT's.
+    Inputs and outputs that GpuDelegate's ``feedback`` names are left out.
 
     Parameters
     ----------
@@ -63,7 +64,14 @@ class SignatureRunner(Uncopied, litert.SignatureRunner):
             try:
                 with own_errors(interpreter._gpu_delegate, "run"):
                     interpreter._announce_inputs()
-                    return super().__call__(**kwargs)
+                    fed = interpreter._fed_back if self._subgraph_index == 0 else frozenset()
+                    for name, tensor in self._inputs.items():
+                        if tensor in fed:
+                            if name in kwargs:
+                                interpreter._gpu_delegate.engine.main.check_unfed(tensor)
+                            kwargs[name] = interpreter.get_tensor(tensor)
+                    results = super().__call__(**kwargs)
+                    return {name: results[name] for name, tensor in self._outputs if tensor not in fed}
             finally:
                 interpreter._allocated = True
                 interpreter.set_allow_buffer_handle_output(keep)

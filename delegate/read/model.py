@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -61,3 +62,5 @@ class Model:
     content: bytes = field(repr=False)
     entries: frozenset[int] = frozenset()
     """The subgraphs that a signature runs."""
+    signature_names: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    """The tensors of subgraph 0 by the names of its signatures: ("input", name) and ("output", name)."""

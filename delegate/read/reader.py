@@ -95,7 +95,7 @@ def _read(content: bytes) -> Model:
     subgraphs = reader.called(tuple(reader.subgraphs()))
     if not subgraphs:
         raise ModelError("the model has no subgraph, so there is nothing to run")
-    return Model(subgraphs, content, reader.signatures(subgraphs))
+    return Model(subgraphs, content, reader.signatures(subgraphs), reader.signature_names)
 
 
 class _Place:
@@ -118,6 +118,8 @@ class _Reader:
     def __init__(self, content: bytes) -> None:
         self._content = content
         self._place = _Place()
+        self.signature_names: dict[tuple[str, str], int] = {}
+        """The tensors of subgraph 0 by side and name in its signatures, once ``signatures`` was called."""
         self._guarded(self._read_header)
 
     def _guarded(self, read: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
@@ -204,18 +206,22 @@ class _Reader:
             number = table.SubgraphIndex()
             if number >= len(subgraphs):
                 raise ModelError(f"{where} names subgraph {number}, but there are {len(subgraphs)} subgraphs")
-            for field in (tables.SIGNATURE_INPUTS, tables.SIGNATURE_OUTPUTS):
+            for side, field in (("input", tables.SIGNATURE_INPUTS), ("output", tables.SIGNATURE_OUTPUTS)):
                 self._place.set(where)
                 for j, inner in enumerate(self._entries(f"tensors in {where}", table, field)):
                     self._place.set("{}, tensor {}", where, j)
-                    self._check_signature_tensor(inner, len(subgraphs[number].tensors))
+                    name, tensor = self._signature_tensor(inner, len(subgraphs[number].tensors))
+                    if number == 0:
+                        self.signature_names.setdefault((side, name), tensor)
             yield number
 
-    def _check_signature_tensor(self, position: int, tensors: int) -> None:
+    def _signature_tensor(self, position: int, tensors: int) -> tuple[str, int]:
+        """A name in a signature, and the number of its tensor."""
         table = entry(tflite.TensorMap, self._content, position)
-        (table.Name() or b"").decode()
-        if table.TensorIndex() >= tensors:
-            raise ModelError(f"{self._place} names tensor {table.TensorIndex()}, but there are {tensors} tensors")
+        name, tensor = (table.Name() or b"").decode(), int(table.TensorIndex())
+        if tensor >= tensors:
+            raise ModelError(f"{self._place} names tensor {tensor}, but there are {tensors} tensors")
+        return name, tensor
 
     def _tensors(self, where: str, table: tflite.SubGraph) -> Iterator[TensorInfo]:
         for i, position in enumerate(self._entries(f"tensors in {where}", table, tables.SUBGRAPH_TENSORS)):

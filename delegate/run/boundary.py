@@ -112,7 +112,8 @@ class BoundaryTensors:
             graph.mark_current(tensor)
             return
         # IF and WHILE on the CPU read the results of the other subgraphs.
-        if self.keep_outputs and graph.index == 0 and key not in self.uses.cpu_readers:
+        keep = self.keep_outputs or key in self.memory.states
+        if keep and graph.index == 0 and key not in self.uses.cpu_readers:
             if key not in self._unreadable:
                 self._unreadable.add(key)
                 graph.mark_current(tensor)  # or LiteRT would copy it at the end of each invoke

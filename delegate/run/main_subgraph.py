@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from ...interop.errors import BindingError
 from ...kernels.tensor import LARGEST_RANK
 from ..litert.native import KERNEL_NAME, NativeDelegate, NativeGraph
-from ..plan.binding import Mappings
+from ..plan.binding import Binding, Mappings
 from ..read.model import Model
 from .boundary import BoundaryTensors
+from .feedback import State
 from .frames import first_object
 from .messages import CLOSED, inputs_and_outputs, tensor_label, why_not_bindable
 from .partition import Partition
@@ -30,14 +31,21 @@ class MainSubgraph:
         self._partitions: list[Partition] = []
         self._known: dict[int, list[Partition]] = {}
         """The partitions that a tensor enters or leaves, once they were looked for."""
+        self._states = list[State]()
+        """The states that are fed back."""
+        self._fed_users: dict[int, list[Partition]] = {}
+        """The partitions that an output or input of a state leaves or enters."""
 
     def clear(self) -> None:
         """Forget all partitions: LiteRT makes new ones."""
         self._partitions.clear()
         self._known.clear()
+        self._fed_users.clear()
 
     def add(self, partition: Partition) -> None:
         """Add a partition."""
+        if not self._partitions and self._memory.states:  # LiteRT adds them in the order in which they run
+            partition.begin_run = self._swap_states
         self._partitions.append(partition)
         self._known.clear()
 
@@ -50,6 +58,7 @@ class MainSubgraph:
     def bind(self, obj: Any, tensor: int, mapping: Mappings) -> None:
         """Let ``obj`` be a tensor from now on. Raises BindingError if it does not fit."""
         partitions = self._partitions_with(tensor)
+        self.check_unfed(tensor)
         self._choose_device(obj)
         with self._memory.entered_for(first_object(obj)):
             self._refuse_shared(tensor, obj)
@@ -100,11 +109,60 @@ class MainSubgraph:
             )
         if self._boundary.closed:
             raise BindingError(f"tensor {tensor} cannot be bound: {CLOSED}")
-        found = [partition for partition in self._partitions if tensor in (*partition.inputs, *partition.outputs)]
+        found = self._users(tensor)
         if found and not graph.subgraph.tensors[tensor].variable:
             self._known[tensor] = found
             return found
         raise BindingError(why_not_bindable(graph.subgraph, tensor))
+
+    def _users(self, tensor: int) -> list[Partition]:
+        return [partition for partition in self._partitions if tensor in (*partition.inputs, *partition.outputs)]
+
+    # States that are fed back -----------------------------------------------------------------------------------------
+
+    def set_states(self, states: Iterable[State]) -> None:
+        """Feed these states back from now on, before there are partitions."""
+        for state in states:
+            self._memory.states[0, state.output] = self._memory.states[0, state.input] = state
+            self._states.append(state)
+
+    @property
+    def fed_back(self) -> frozenset[int]:
+        """The inputs and outputs of the states that are fed back."""
+        return frozenset(tensor for state in self._states for tensor in (state.input, state.output))
+
+    def check_unfed(self, tensor: int) -> None:
+        """Raise BindingError for an input or output that is fed back: nothing else can be its value."""
+        state, graph = self._memory.states.get((0, tensor)), self._graph
+        if state is not None and graph is not None:
+            what = "an output that is fed back" if tensor == state.output else "an input that an output feeds"
+            raise BindingError(
+                f"{tensor_label(tensor, graph.subgraph.tensors[tensor])} is {what}, whose buffers the delegate has: "
+                "reset_feedback() sets it to zeros; for other values leave the pair out of GpuDelegate's feedback"
+            )
+
+    def _swap_states(self) -> None:
+        """Before a run, let it read what the last one wrote."""
+        for state in self._states:
+            swapped = state.swap()
+            if swapped is not None:
+                for tensor, binding in zip((state.input, state.output), swapped, strict=True):
+                    self._use(tensor, binding)
+
+    def reset_states(self) -> None:
+        """Let the next run read zeros."""
+        for state in self._states:
+            binding = state.reset(self._memory.open_device)
+            if binding is not None:
+                self._use(state.input, binding)
+
+    def _use(self, tensor: int, binding: Binding) -> None:
+        self._memory.swapped((0, tensor), binding)
+        users = self._fed_users.get(tensor)
+        if users is None:
+            users = self._fed_users[tensor] = self._users(tensor)
+        for partition in users:
+            partition.bound.swap(tensor, binding)
 
     def _refuse_shared(self, tensor: int, obj: Any) -> None:
         """Refuse inputs that CPU operators also read, and textures for outputs that the model itself reads again."""

@@ -16,6 +16,7 @@ from ..claim.variables import Variable
 from ..plan.binding import Binding, Mappings
 from ..plan.tensor_uses import Key, TensorUses
 from .bindings import rebound
+from .feedback import State
 from .frames import exchanged, negotiated
 from .messages import tensor_label
 
@@ -58,6 +59,8 @@ class BoundaryMemory:
         """The bindings that programs took last: results are read from these, also if another object is bound since."""
         self.on_host: set[Key] = set()
         """Tensors that are bound to arrays in the CPU's memory, which runs copy."""
+        self.states: dict[Key, State] = {}
+        """The states that are fed back, by their outputs and their inputs."""
         self._values: dict[Variable, Binding] = {}
         """The values of variables that programs read and assign. They outlive ``release``, and LiteRT knows none."""
 
@@ -149,9 +152,13 @@ class BoundaryMemory:
     # What programs use ------------------------------------------------------------------------------------------------
 
     def binding(self, key: Key, tensor: TensorInfo) -> Binding:
-        """The binding that a program uses from now on: the user's object for this shape, or a staging buffer."""
-        bound = self._bound.get(key)
-        if bound is None:
+        """The binding that a program uses from now on: the user's object for this shape, the buffer of a state that is
+        fed back, or a staging buffer.
+        """
+        bound, state = self._bound.get(key), self.states.get(key)
+        if state is not None:
+            binding = state.binding(self.open_device, key[1], tensor)
+        elif bound is None:
             view = stored_view(tensor) or Dense(tensor.bhwc)
             binding = Binding(self._staging_buffer(key, tensor, view), view)
         elif bound.binding is not None and bound.binding.view.shape == _shape_of(bound.binding, tensor):
@@ -162,6 +169,10 @@ class BoundaryMemory:
         self._used[key] = binding
         (self.on_host.add if binding.is_on_host else self.on_host.discard)(key)
         return binding
+
+    def swapped(self, key: Key, binding: Binding) -> None:
+        """Note that a program uses the other buffer of a state from now on."""
+        self._used[key] = binding
 
     def used(self, key: Key) -> Binding | None:
         """The binding that a program took last, and so wrote; None if no program did."""
@@ -197,7 +208,9 @@ class BoundaryMemory:
     # The end ----------------------------------------------------------------------------------------------------------
 
     def release(self) -> None:
-        """Free the staging buffers, but do not forget the user's objects."""
+        """Free the staging buffers and those of states, but do not forget the user's objects."""
+        for state in self.states.values():
+            state.release()
         for buffer in self._staging.values():
             buffer.release()
         for known in (self._staging, self._used, self.on_host):

@@ -16,6 +16,7 @@ from ..report import PartitionReport
 from ..transform.graph import Graph
 from .boundary import BoundaryTensors
 from .cpu_operators import CpuOperators
+from .feedback import check_shapes
 from .maker import ProgramMaker
 from .memory import BoundaryMemory
 from .messages import CLOSED, tensor_label
@@ -57,6 +58,11 @@ class BoundProgram:
             self.rebind(tensor)
             return
         self.program.bind(tensor, binding)
+
+    def swap(self, tensor: int, binding: Binding) -> None:
+        """Take over the other buffer of a state. A program that has no buffer for the tensor yet finds it later."""
+        if self.program is not None and tensor not in self.changed:
+            self.program.exchange(tensor, binding)
 
     def build(self, name: str, graph: Callable[[], Graph], *, may_measure: bool) -> Program:
         """Make the program, which has no objects yet."""
@@ -117,6 +123,11 @@ class Partition:
         self._check_types(claims)
         self._written: tuple[Key, ...] = ()
         """The outputs that have elements, as the boundary knows them."""
+        fed = boundary.memory.states
+        self._fed = tuple(fed[self.subgraph, i] for i in self.outputs if (self.subgraph, i) in fed)
+        """The states that the partition writes and that are fed back."""
+        self.begin_run: Callable[[], None] | None = None
+        """Called before each run of the model's first partition, if there are such states."""
         self._states = tuple(i for i in self.inputs if claims.tensors[i].variable)
         """Variable tensors, whose values LiteRT may set."""
         used = [variable for variable in claims.variables if {*variable.operators} & {*self.operators}]
@@ -124,9 +135,9 @@ class Partition:
         """The variables that the partition reads or assigns, by the tensors that stand for their values."""
         self.prepared = PreparedClaims(
             native, claims, self.operators, self.inputs, self.outputs, sources=sources,
-            has_states=bool(self._states or self._variables), claim_again=claim_again, make_cpu=make_cpu,
+            has_states=bool(self._states or self._variables or self._fed), claim_again=claim_again, make_cpu=make_cpu,
         )  # fmt: skip
-        copied = [tensor for tensor in self.inputs if tensor not in self._states]
+        copied = [i for i in self.inputs if i not in self._states and (self.subgraph, i) not in fed]
         from_cpu = boundary.uses.add_partition(native.index, copied, self.outputs)
         announced = boundary.inputs_are_announced and self.subgraph == 0
         self._uploads = Uploads(from_cpu, {*from_cpu} & {*native.subgraph.inputs} if announced else ())
@@ -191,6 +202,8 @@ class Partition:
             self._invoke()
 
     def _invoke(self) -> None:
+        if self.begin_run is not None:
+            self.begin_run()
         if self.prepared.is_empty or self.prepared.cpu is not None:
             self._invoke_on_cpu()
             return
@@ -209,6 +222,8 @@ class Partition:
         recorded.commands.run()
         for tensor in self._states:
             boundary.state_written(native, tensor)
+        for state in self._fed:
+            state.is_written = True
         boundary.written(native, self._written)
         if boundary.waits:
             boundary.wait()
@@ -239,8 +254,16 @@ class Partition:
             # A state is left alone: each run that is measured would move it on.
             program = bound.build(self._name, self._graph, may_measure=not self._states and not self._variables)
         if bound.changed:
+            self._check_states()
             self._plan_uploads(program, bound.bind_changed(program))
         return bound.tune(program, self._name, self._graph) if bound.untuned else program
+
+    def _check_states(self) -> None:
+        """Raise BindingError if a state that is fed back does not have the shape of its input now."""
+        native, tensors = self._native, self.prepared.claims.tensors
+        for state in self._fed:
+            given = native.subgraph.tensors[state.input]
+            check_shapes(state, tensors[state.output], native.shape(state.input), given)
 
     def _plan_uploads(self, program: Program, changed: set[int]) -> None:
         """Find the tensors that have to be copied from the CPU, after the objects of some have changed."""

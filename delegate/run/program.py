@@ -171,6 +171,14 @@ class Program:
         elif tensor in recorded.slot_names:
             recorded.commands.set_slot(recorded.slot_names[tensor], binding.resource)
 
+    def exchange(self, tensor: int, binding: Binding) -> None:
+        """Let a tensor be the other one of two buffers, which no other tensor ever has: see State."""
+        if tensor not in self.bindings:
+            return
+        self.bindings[tensor], recorded = binding, self.recorded
+        if recorded is not None and tensor in recorded.slot_names:
+            recorded.commands.set_slot(recorded.slot_names[tensor], binding.resource)
+
     def check_bindings(self) -> None:
         """Refuse an object that is written and read (or written twice) in one run, whose order only the model decides.
 
