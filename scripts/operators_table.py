@@ -73,6 +73,8 @@ RULES = """
 - **STABLEHLO_COMPOSITE** (`odml.gelu`, `odml.rms_norm` and so on) runs on the GPU as the operators of its
   decomposition, with the operators around it, if all of them are from this table. Composites may be in composites, 32
   deep, and become at most 8192 operators.
+- **Builtin operators without a CPU kernel**, such as STABLEHLO_CBRT: LiteRT's own interpreter refuses a file that names
+  one. `framebind.Interpreter` takes it, and the GPU has to run them.
 """
 
 REASONS_HEADER = """
