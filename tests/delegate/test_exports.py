@@ -8,8 +8,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from stock_models import check, inputs_of, is_right, outputs_of
 
-from exports.check import check, inputs_of, is_right, outputs_of
 from exports.weights import fill
 from framebind.interop.device import Device
 from framebind.video.apis import BY_NAME
