@@ -18,7 +18,6 @@ from __future__ import annotations
 import json
 import statistics
 import sys
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -31,7 +30,7 @@ from samples import command_line, machine_and_driver, today
 
 import framebind as fb
 from framebind.tools.measure.inputs import Inputs
-from framebind.tools.measure.measure import Schedule
+from framebind.tools.measure.measure import Schedule, milliseconds, warm_up
 from framebind.tools.measure.peers import litert_gpu
 from framebind.video.apis import APIS, BY_NAME
 
@@ -39,6 +38,7 @@ Array = npt.NDArray[Any]
 LARGEST_ERROR = 1e-4
 """Largest error of float32 arithmetic."""
 WARM_UP = 3
+"""Frames at least; more until some time has passed, in which the GPU's clock rises."""
 
 
 LITERT = "litert-gpu"
@@ -48,7 +48,7 @@ Values = Mapping[int, Array]
 
 @dataclass(frozen=True)
 class Row:
-    """One model on one API in one precision, ``on``. ``samples`` are milliseconds, or ``why_not`` says what is wrong."""
+    """One model on one API in one precision: ``on``. ``samples`` are in ms, or ``why_not`` says what is wrong."""
 
     model: str
     on: str
@@ -115,18 +115,23 @@ def check(path: Path, api: fb.Backend, precision: str, values: Values, wanted: S
         delegate.bind_buffer_to_tensor(api.new_buffer(value), index)
     operators = delegate.delegated_ops()
     on_gpu = sum(each.runs_on == "gpu" for each in operators)
-    times = [_milliseconds(interpreter, delegate) for _ in range(runs + WARM_UP if runs else 0)][WARM_UP:]
+    times = _milliseconds(interpreter, delegate, runs) if runs else []
     partitions, steps, told = len(delegate.partitions()), len(delegate.steps()), delegate.statistics()
     delegate.close()
     on, error, device = f"{api.short} {precision}", error_of(found, wanted), (told.device, told.driver)
     return Row(path.stem, on, len(operators), on_gpu, partitions, steps, error, samples=times, device=device)
 
 
-def _milliseconds(interpreter: fb.Interpreter, delegate: fb.GpuDelegate) -> float:
-    begin = time.perf_counter()
-    interpreter.invoke()
-    delegate.fence().wait()
-    return (time.perf_counter() - begin) * 1e3
+def _milliseconds(interpreter: fb.Interpreter, delegate: fb.GpuDelegate, runs: int) -> list[float]:
+    """The times of frames that are waited for."""
+
+    def frame() -> None:
+        interpreter.invoke()
+        delegate.fence().wait()
+
+    schedule = Schedule(WARM_UP, runs)
+    warm_up(frame, schedule)
+    return [milliseconds(frame) for _ in range(runs)]
 
 
 def rows_of(path: Path, backends: list[str], precisions: list[str], runs: int, *, peer: bool) -> Iterator[Row]:
