@@ -93,8 +93,10 @@ class Variant:
 class Mask:
     """The mask of the last frame, at the picture's size. Each form is computed when it is called."""
 
-    values: Callable[[], npt.NDArray[np.uint8]]
-    """(height, width): the number of the class, or the covered part of a pixel, 255 for all of it."""
+    values: Callable[[], npt.NDArray[np.uint8] | npt.NDArray[np.uint16]]
+    """(height, width): the number of the class, or the covered part of a pixel, 255 for all of it; or any other value
+    of a pixel in 16 bits.
+    """
     show: Callable[[], fb.GlTexture | npt.NDArray[np.uint8]]
     """A picture to look at: an RGBA8 texture, or (height, width, RGBA)."""
     classes: Sequence[str] = ()
@@ -228,6 +230,8 @@ class VideoTask:
     """Fields of ``Work`` that finder and drawing take."""
     saves: Sequence[str] = ("video", "jsonl", "parquet")
     """Kinds of files that can be saved; "masks" if the finder has masks. The first is the default."""
+    masks: Sequence[str] = ("video", "png", "rle")
+    """Forms of saved masks, fields of ``Work``: without "rle" if a mask is no region of a class."""
     has_memory: bool = True
     """True if a frame's results depend on earlier frames: a video of a task without memory may be divided."""
     is_painted: bool = True

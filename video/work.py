@@ -105,6 +105,9 @@ class Work:
                 f"{others}" + (". It is the task of models that no other one knows" if self.task == RAW else "")
             )
 
+        if "masks" in self.save and self.masks not in task.masks:
+            raise ValueError(f"masks of the task '{self.task}' are {' or '.join(task.masks)}, not {self.masks}")
+
     def _check_options(self, task: VideoTask) -> None:
         for each in fields(self):
             if each.name in _TASK_OPTIONS and each.name not in task.options:

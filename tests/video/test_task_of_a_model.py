@@ -19,7 +19,7 @@ from framebind.video.tasks import tasks_for
 from framebind.video.work import task_for
 from support.demo_models import NAMES, brightness, color_classifier, moved, object_model, outputs_of
 from support.model_metadata import with_flatbuffer, with_json
-from support.tiny_models import chain, channels_first, constants
+from support.tiny_models import chain, channels_first, constants, pack, unpack
 
 
 def zeros(*shapes: Sequence[int]) -> bytes:
@@ -112,9 +112,35 @@ def test_options_come_behind_the_name_of_a_demo() -> None:
     assert CliRunner().invoke(app, ["demo", "--headless"]).exit_code == 2
 
 
+@pytest.mark.parametrize(
+    ("name", "task"),
+    [
+        ("midas_v2", "depth"), ("DepthAnything", "depth"), ("my-disparity", "depth"), ("mask", "matte"),
+        ("depthwise_mask", "matte"), ("depth_to_space", "matte"), ("indepth", "matte"),
+    ],
+)  # fmt: skip
+def test_a_map_of_one_channel_is_depth_if_its_name_says_so(name: str, task: str, tmp_path: Path) -> None:
+    (path := tmp_path / f"{name}.tflite").write_bytes(brightness(1))
+    assert task_for("", str(path)) == task
+    (path := tmp_path / "of_the_output.tflite").write_bytes(with_output(brightness(1), name))
+    assert task_for("", str(path)) == task
+    (path := tmp_path / "says.tflite").write_bytes(with_json(brightness(1), task="depth"))
+    assert task_for("", str(path)) == "depth"
+
+
+def with_output(content: bytes, name: str) -> bytes:
+    """The model whose last tensor, its output, has that name."""
+    model = unpack(content)
+    model.subgraphs[0].tensors[-1].name = name.encode()
+    return pack(model)
+
+
 def test_inspect_says_the_task_and_why(tmp_path: Path) -> None:
     (path := tmp_path / "model.tflite").write_bytes(brightness(1))
     said = " ".join(CliRunner().invoke(app, ["inspect", str(path)]).output.split())
-    assert "Its task for videos is matte, because its one output is a mask of 64 x 48." in said
+    assert (
+        "Its task for videos is matte, because its one output is a mask of 64 x 48; --task depth is possible, too."
+        in said
+    )
     content = json.loads(CliRunner().invoke(app, ["inspect", str(path), "--json"]).output)
-    assert [each["task"] for each in content["tasks"]] == ["matte", "raw"]
+    assert [each["task"] for each in content["tasks"]] == ["matte", "depth", "raw"]

@@ -23,7 +23,7 @@ _BGR, _BGRA = [2, 1, 0], [2, 1, 0, 3]
 
 
 class MaskPictures:
-    """A folder of PNG files of 8 bits in grey: 000000.png for frame 0, and so on."""
+    """A folder of PNG files in grey, of 8 or 16 bits: 000000.png for frame 0, and so on."""
 
     def __init__(self, folder: Path, mask: Mask) -> None:
         folder.mkdir()
@@ -54,7 +54,7 @@ class PictureFile:
     def __init__(
         self,
         path: Path,
-        pixels: Callable[[], fb.GlTexture | npt.NDArray[np.uint8]],
+        pixels: Callable[[], fb.GlTexture | npt.NDArray[np.uint8] | npt.NDArray[np.uint16]],
         reason: str,
         *,
         alpha: bool = False,

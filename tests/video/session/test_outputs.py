@@ -115,7 +115,7 @@ def test_outputs_of_an_integer_model_are_what_litert_s_stand_for(tmp_path: Path)
         (dict(task="raw"), "has no model of its own"),
         (dict(task="raw", model="m.tflite", save=["video"]), "the task 'raw' saves npz, not video"),
         (dict(task="detect", save=["npz"]), "npz is for the task raw"),
-        (dict(task="detect", save=["masks"]), "masks is for the tasks matte and segment"),
+        (dict(task="detect", save=["masks"]), "masks is for the tasks depth, matte and segment"),
         (dict(task="matte", save=["masks"], suffix=".png"), "masks are png or rle"),
         (dict(task="matte", labels="a.txt"), "labels is for the tasks classify, detect and segment"),
         (dict(task="segment", background="blur"), "background is for the task matte, not for 'segment'"),

@@ -20,7 +20,7 @@ from framebind.video.network import Sampling, resample, shapes
 from framebind.video.results.rows import make_rows
 from framebind.video.tasks import find_task, task_names
 from support import tiny_models
-from support.demo_models import NAMES, SIDE, color_classifier, moved, outputs_of
+from support.demo_models import NAMES, SIDE, brightness, color_classifier, moved, outputs_of
 
 Array = npt.NDArray[Any]
 SIZE = (200, 150)
@@ -69,6 +69,8 @@ def test_rows_are_those_of_the_cpu(
     (path := tmp_path / "small.tflite").write_bytes(
         tiny_models.constants(*outputs_of(moved(5, 10), moved(75, 40, 1.2)), side=SIDE, names=NAMES)
         if task == "poses"
+        else brightness(1)
+        if task == "depth"
         else color_classifier()
     )
     if task in MODELS:
