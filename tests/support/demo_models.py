@@ -11,6 +11,7 @@ from ai_edge_litert import schema_py_generated as schema
 
 from framebind.video.vision.posenet import TREE
 from support import tiny_models
+from support.model_metadata import with_json
 from support.tiny_models import G, Op, T
 
 Array = npt.NDArray[Any]
@@ -84,6 +85,18 @@ def object_model(path: Path, logits: bool) -> Path:
     values = np.log(scores / (1 - scores)) if logits else scores
     path.write_bytes(tiny_models.constants(boxes, values.astype(np.float32), side=320))
     return path
+
+
+def segments() -> bytes:
+    """A YOLO-seg for 64x64 pixels that sees a disc of radius 0.2 in the middle, and a bar from left to right."""
+    values, (y, x) = np.zeros((1, 38, 84), np.float32), np.mgrid[:16, :16] / 16 + 1 / 32
+    values[0, :2], values[0, 2:4] = 0.5, 0.1
+    values[0, :4, 3], values[0, [4, 6], 3] = (0.5, 0.5, 0.5, 0.5), (0.75, 1)
+    values[0, :4, 9], values[0, [5, 7], 9] = (0.5, 0.5, 1, 0.25), (0.5, 1)
+    prototypes = np.zeros((1, 32, 16, 16), np.float32)
+    prototypes[0, 0], prototypes[0, 1] = 0.2 - np.hypot(x - 0.5, y - 0.5), 0.0625 - np.abs(y - 0.5)
+    content = tiny_models.constants(values, prototypes, side=64)
+    return with_json(content, task="segment", names={"0": "disc", "1": "bar"}, stride=32, end2end=False)
 
 
 # PoseNet -------------------------------------------------------------------------------------------------------------

@@ -23,7 +23,7 @@ Array = npt.NDArray[Any]
 LEAST, OVERLAP = 0.4, 0.5
 STRIDES = (8, 16, 32, 64, 128)
 ASPECTS, OCTAVES = (1.0, 2.0, 0.5), 3
-"""Ratios of an anchor's width to its height, and sizes of it between two layers (automl's hparams_config.py)."""
+"""Ratios of an anchor's width to its height, and sizes of it between two layers (hparams_config of Google's automl)."""
 SMALL_SIDE, SMALL_SCALE, SCALE = 448, 3.0, 4.0
 """Sides of an anchor in strides: SMALL_SCALE up to EfficientDet-Lite2, whose input has SMALL_SIDE, and else SCALE."""
 CODING = np.array([10, 10, 5, 5], np.float32)
@@ -61,7 +61,7 @@ def decoder(model: Model) -> Decoder:
 def anchors_of(picture: PictureShape) -> Array:
     """The anchors: rows of centre x, centre y, width and height, as parts of the input.
 
-    Layer after layer, row after row; in a cell three sizes, of three ratios each (automl's anchors.py).
+    Layer after layer, row after row; in a cell three sizes, of three ratios each (anchors of Google's automl).
     """
     scale = SMALL_SCALE if picture.height <= SMALL_SIDE else SCALE
     kinds = [(2 ** (octave / OCTAVES), aspect) for octave, aspect in itertools.product(range(OCTAVES), ASPECTS)]

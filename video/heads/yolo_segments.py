@@ -17,7 +17,8 @@ from ..task import Fit, Match, Model, maps_of, picture_of
 from ..vision.yolo import Rows, find_rows, find_selected, objects_in
 
 Array = npt.NDArray[Any]
-LEAST = 0.25
+LEAST, MOST_PROTOTYPES = 0.25, 128
+"""Usual are 32 prototypes; the drawing's program grows with them."""
 
 
 def fits(model: Model) -> Fit | None:
@@ -49,7 +50,7 @@ def parts_of(model: Model) -> tuple[Rows, int, PictureShape] | None:
     if model.metadata.task not in ("", "segment") or picture is None or len(shapes) != 2:
         return None
     number = next((number for number, shape in enumerate(shapes) if len(shape) == 4), None)
-    if number is None or (shape := maps[number]) is None:
+    if number is None or (shape := maps[number]) is None or shape.channels > MOST_PROTOTYPES:
         return None
     selected, rows = find_selected(shapes, 6 + shape.channels), find_rows(shapes, picture, 1)
     if selected is not None and not rows:

@@ -88,8 +88,8 @@ def write_picture(path: Path, pixels: npt.NDArray[Any]) -> None:
 
 
 def add_run_lengths(found: list[dict[str, Any]], mask: Mask) -> None:
-    """Add to each class that was found in a frame where it is."""
-    if found:
+    """Add to each class that was found in a frame where it is. Objects that have a mask of their own keep it."""
+    if any("mask" not in each for each in found):
         values = mask.values()
         for each in found:
             place = values == mask.classes.index(each["class"]) if mask.classes else values >= 128

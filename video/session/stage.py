@@ -40,16 +40,16 @@ class VideoStage:
     Parameters
     ----------
     task : str
-        "style", "segment", "matte", "detect", "landmarks", "poses", "classify", "depth", "super_resolution", "raw",
-        or the name of another file of ``video/tasks``: what is done with each frame. By default the task that knows the
-        model best, or "style" if no model is named. "raw", for models that no other task
-        knows, gives rows a further key ``outputs``: a float32 array for each output of the model, by name.
+        "style", "segment", "instances", "matte", "detect", "landmarks", "poses", "classify", "depth",
+        "super_resolution", "raw", or the name of another file of ``video/tasks``: what is done with each frame. By default the
+        task that knows the model best, or "style" if no model is named. "raw", for models that no other task knows, gives rows a
+        further key ``outputs``: a float32 array for each output of the model, by name.
     model : str or Path
         A .tflite file, or the name of a known model; the task's own by default. Without a task it is read at once.
     save : one or several of {"video", "masks", "jsonl", "parquet", "npz"}
-        The files that are written for each video: the painted video with its sound, the masks of "segment", "matte" or
-        "depth", a line of JSON for each row, Parquet (by pyarrow), or, for "raw", the outputs of all frames as arrays
-        for ``np.load``.
+        The files that are written for each video: the painted video with its sound, the masks of "segment",
+        "instances", "matte" or "depth", a line of JSON for each row, Parquet (by pyarrow), or, for "raw", the outputs
+        of all frames as arrays for ``np.load``.
     masks : {"video", "png", "rle"}
         Saved masks are a video to look at, a folder of PNG files of 8 bits (how much of a pixel a person covers, or the
         number of its class) or, for "depth", of 16 bits (0 far, 65535 near), or COCO's run lengths in the key ``mask``

@@ -9,17 +9,27 @@ import numpy.typing as npt
 
 
 def encode(mask: npt.NDArray[np.bool_]) -> dict[str, Any]:
+    """A mask (height, width), as ``encode_part`` gives it."""
+    return encode_part(mask, (0, 0), (mask.shape[1], mask.shape[0]))
+
+
+def encode_part(mask: npt.NDArray[np.bool_], corner: tuple[int, int], size: tuple[int, int]) -> dict[str, Any]:
     """A mask (height, width) as a dict of ``size``, [height, width], and ``counts``, a str.
+
+    It is a part, from ``corner`` (left, top) on, of a mask of ``size`` (width, height), of which the rest is empty.
 
     The counts are the lengths of runs of 0 and 1 by turns, column after column, 0 first. From the fourth on, each is
     the difference to the last but one. They are written in characters of 5 bits from "0" on, the low ones first, with a
     sixth bit if more follow (rleToString in pycocotools' maskApi.c).
     """
-    columns = np.concatenate([[False], mask.T.ravel()])
-    ends = np.flatnonzero(columns[1:] != columns[:-1])
-    lengths = np.diff(np.concatenate([[0], ends, [mask.size]]))
+    (rows, columns), (left, top), (width, height) = mask.shape, corner, size
+    whole = np.zeros((columns, height), bool)
+    whole[:, top : top + rows] = mask.T
+    values = np.concatenate([[False], whole.ravel(), [False] * (left + columns < width)])
+    ends = np.flatnonzero(values[1:] != values[:-1]) + left * height
+    lengths = np.diff(np.concatenate([[0], ends, [width * height]]))
     lengths[3:] -= lengths[1:-2].copy()
-    return {"size": list(mask.shape), "counts": "".join(map(_characters, lengths.tolist()))}
+    return {"size": [height, width], "counts": "".join(map(_characters, lengths.tolist()))}
 
 
 def _characters(value: int) -> str:

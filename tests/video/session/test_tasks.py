@@ -15,12 +15,12 @@ import pytest
 
 import framebind as fb
 from framebind.video.layouts import Layout
-from framebind.video.model_metadata import ModelMetadata
+from framebind.video.model_metadata import ModelMetadata, read_metadata
 from framebind.video.network import Sampling, resample, shapes
 from framebind.video.results.rows import make_rows
 from framebind.video.tasks import find_task, task_names
 from support import tiny_models
-from support.demo_models import NAMES, SIDE, brightness, color_classifier, moved, outputs_of
+from support.demo_models import NAMES, SIDE, brightness, color_classifier, moved, outputs_of, segments
 
 Array = npt.NDArray[Any]
 SIZE = (200, 150)
@@ -42,11 +42,12 @@ class CpuModel:
     outputs: dict[int, tuple[int, ...]] = field(init=False)
     names: dict[int, str] = field(init=False)
     layouts: dict[int, Layout] = field(init=False)
-    metadata = ModelMetadata()
+    metadata: ModelMetadata = field(init=False)
 
     def __post_init__(self) -> None:
         self._interpreter = litert.Interpreter(model_path=str(self.path))
         self._interpreter.allocate_tensors()
+        self.metadata = read_metadata(self.path)
         details = self._interpreter.get_input_details(), self._interpreter.get_output_details()
         self.inputs, self.outputs = map(shapes, details)
         self.names = {each["index"]: each["name"] for each in details[1]}
@@ -71,6 +72,8 @@ def test_rows_are_those_of_the_cpu(
         if task == "poses"
         else brightness(1)
         if task == "depth"
+        else segments()
+        if task == "instances"
         else color_classifier()
     )
     if task in MODELS:
