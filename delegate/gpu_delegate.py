@@ -124,12 +124,22 @@ class GpuDelegate(Uncopied):
         """Let the next run read zeros in the inputs of ``feedback``: a new clip begins. Nothing is copied.
 
         Raises DelegateError if nothing is fed back, DeviceError off the thread or context of the model.
+
+        Examples
+        --------
+        >>> with fb.GlContext.headless(), fb.GpuDelegate("opengl", feedback={"t1": "x"}) as delegate:
+        ...     interpreter = fb.Interpreter("model.tflite", experimental_delegates=[delegate])  # the exponential of x
+        ...     for run in range(3):
+        ...         if run == 2:
+        ...             delegate.reset_feedback()
+        ...         interpreter.invoke()
+        ...         interpreter.ensure_tensor_data_is_readable("t1")
+        ...         print(round(float(interpreter.get_tensor(interpreter.outputs()[0])[0, 0, 0, 0]), 4))
+        1.0
+        2.7183
+        1.0
         """
         self.engine.reset_feedback()
-
-    def is_fed_back(self, tensor_index: int | str) -> bool:
-        """Whether an input or output, given by number or name, is one of ``feedback``."""
-        return (0, tensor_number(self.engine.model, tensor_index)) in self.engine.boundary.memory.states
 
     # Reports ----------------------------------------------------------------------------------------------------------
 

@@ -39,7 +39,7 @@ def of_model(options: Options, context: typer.Context) -> None:
         return
     if not options.model:
         raise typer.BadParameter("name a demo, or the --model that chooses one")
-    task = task_for("", options.model)
+    task = task_for("", options.model, feedback=options.feedback)
     if task == RAW:
         raise typer.BadParameter(
             f"no task knows the outputs of '{options.model}': name a demo, or save them by process"

@@ -10,6 +10,7 @@ from typing import Any
 
 import framebind as fb
 
+from .feedback import AUTO, feedback_of
 from .layouts import Layout
 from .model_metadata import ModelMetadata, read_metadata
 from .network import shapes
@@ -28,21 +29,26 @@ class ModelFile:
     names: Mapping[int, str]
     layouts: Mapping[int, Layout]
     metadata: ModelMetadata
+    feedback: Mapping[int, int]
+    """The inputs that outputs feed, and that are left out here as states: see ``feedback_of``."""
     is_certain: bool
     """False if shapes may change: the input takes any size, or LiteRT lacks an operator and computed no shapes."""
 
 
-def read_model_file(path: Path) -> ModelFile:
-    """The model of a file. It is read once, until the file changes. Raises ModelError if it cannot be read."""
+def read_model_file(path: Path, feedback: str = AUTO) -> ModelFile:
+    """The model of a file. It is read once, until the file changes. Raises ModelError if it cannot be read.
+
+    ``feedback`` says which outputs and inputs are states: see ``feedback_of``.
+    """
     try:
         changed = path.stat().st_mtime_ns
     except OSError as error:
         raise fb.ModelError(f"the model '{path}' cannot be read: {error.strerror}") from error
-    return _read(path, changed)
+    return _read(path, changed, feedback)
 
 
 @functools.lru_cache(maxsize=4)
-def _read(path: Path, changed: int) -> ModelFile:
+def _read(path: Path, changed: int, feedback: str) -> ModelFile:
     interpreter, delegate = fb.Interpreter(path), fb.GpuDelegate(fb.GpuDelegateOptions(backend="null"))
     interpreter.modify_graph_with_delegate(delegate)
     inputs: list[dict[str, Any]] = interpreter.get_input_details()
@@ -51,10 +57,13 @@ def _read(path: Path, changed: int) -> ModelFile:
     details = (*inputs, *outputs)
     layouts: dict[int, Layout] = {int(each["index"]): delegate.layout_of(int(each["index"])) for each in details}
     delegate.close()
-    names = {int(detail["index"]): str(detail["name"]) for detail in details}
+    names, fed = {int(each["index"]): str(each["name"]) for each in details}, feedback_of(interpreter, feedback)
     return ModelFile(
-        path, shapes(inputs), shapes(outputs), names, layouts, read_metadata(path), is_certain=prepared is not None
-    )
+        path,
+        {tensor: shape for tensor, shape in shapes(inputs).items() if tensor not in fed.values()},
+        {tensor: shape for tensor, shape in shapes(outputs).items() if tensor not in fed},
+        names, layouts, read_metadata(path), fed, is_certain=prepared is not None,
+    )  # fmt: skip
 
 
 def _prepared(path: Path) -> fb.Interpreter | None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import framebind as fb
 
 from .apis import BY_NAME, GL, api_of
+from .feedback import AUTO
 
 
 @dataclass(frozen=True)
@@ -24,6 +25,9 @@ class ModelOptions:
     """The folder that keeps compiled programs and packed weights; None keeps nothing."""
     token: str | None = None
     """The model's name in the cache; None is the fingerprint of its file."""
+
+    feedback: str = AUTO
+    """The states of a recurrent model: see ``feedback_of``."""
 
     def options(self, model: Path) -> fb.GpuDelegateOptions:
         """The delegate's options for a model file."""

@@ -17,6 +17,7 @@ import framebind as fb
 
 from .apis import GL
 from .copies import DETECTIONS, FROM_ARRAY
+from .feedback import AUTO, feedback_of
 from .layouts import Layout, PictureShape, picture_shape
 from .model_metadata import ModelMetadata, read_metadata
 
@@ -53,16 +54,27 @@ class Network:
     with NumPy, sets the tensors, invokes a separate interpreter without bindings, and uploads its outputs to the same
     objects. "cpu" is the same with LiteRT's CPU interpreter. ``inputs`` and ``outputs`` map tensor indices to shapes.
 
+    States (``feedback``, as ``feedback_of`` takes it) are no inputs and outputs here: they stay on the GPU.
+
     ``timer`` gets the stages of each run. ``api`` is that of the objects: only OpenGL's have the modes with copies.
     """
 
     def __init__(
-        self, path: Path, options: fb.GpuDelegateOptions, timer: fb.GlTimer | None = None, *, api: fb.Backend = GL
+        self,
+        path: Path,
+        options: fb.GpuDelegateOptions,
+        timer: fb.GlTimer | None = None,
+        *,
+        api: fb.Backend = GL,
+        feedback: str = AUTO,
     ) -> None:
         self.path, self.api = path, api
         self.mode: Mode = "gpu"
         self._options, self._timer = options, timer
-        self._interpreter, self._delegate = self._make()
+        self._interpreter = fb.Interpreter(model_path=str(path))
+        self.feedback = feedback_of(self._interpreter, feedback)
+        """The input that each output feeds."""
+        self._delegate = self._delegated(self._interpreter)
         self._interpreter.set_allow_buffer_handle_output(True)
         self._unbound: dict[Mode, fb.Interpreter] = {}
         self._bound: dict[int, tuple[Any, Sampling]] = {}
@@ -84,11 +96,13 @@ class Network:
 
     @property
     def inputs(self) -> dict[int, tuple[int, ...]]:
-        return shapes(self._interpreter.get_input_details())
+        found = shapes(self._interpreter.get_input_details())
+        return {tensor: shape for tensor, shape in found.items() if tensor not in self.feedback.values()}
 
     @property
     def outputs(self) -> dict[int, tuple[int, ...]]:
-        return shapes(self._interpreter.get_output_details())
+        found = shapes(self._interpreter.get_output_details())
+        return {tensor: shape for tensor, shape in found.items() if tensor not in self.feedback}
 
     @property
     def names(self) -> dict[int, str]:
@@ -199,6 +213,12 @@ class Network:
                 self._copy()
         self._mark("draw")
 
+    def reset_feedback(self) -> None:
+        """Begin a clip: the model's states are zeros. Does nothing for a model without states."""
+        if self.feedback:
+            self._delegate.reset_feedback()
+            self._unbound.clear()
+
     def close(self) -> None:
         """Free the model's memory on the GPU, and the buffers of ``bind_outputs``."""
         self._delegate.close()
@@ -216,6 +236,9 @@ class Network:
             interpreter.set_tensor(tensor, _read(*self._bound[tensor], shape, layouts[tensor]))
         self._mark("inference")
         interpreter.invoke()
+        if self.mode == "cpu":
+            for output, tensor in self.feedback.items():
+                interpreter.set_tensor(tensor, interpreter.get_tensor(output))
         self._mark("copy")
         for tensor, shape in self.outputs.items():
             if tensor not in self._on_cpu:
@@ -227,18 +250,24 @@ class Network:
             interpreter = (
                 fb.Interpreter(model_path=str(self.path), num_threads=THREADS, delegate="cpu")
                 if self.mode == "cpu"
-                else self._make()[0]
+                else fb.Interpreter(model_path=str(self.path))
             )
+            if self.mode == "copying":
+                self._delegated(interpreter)
             for tensor, shape in self.inputs.items():
                 interpreter.resize_tensor_input(tensor, list(shape))
             interpreter.allocate_tensors()
+            if self.mode == "cpu":
+                for tensor in self.feedback.values():
+                    interpreter.set_tensor(tensor, np.zeros_like(interpreter.get_tensor(tensor)))
             self._unbound[self.mode] = interpreter
         return self._unbound[self.mode]
 
-    def _make(self) -> tuple[fb.Interpreter, fb.GpuDelegate]:
-        interpreter, delegate = fb.Interpreter(model_path=str(self.path)), fb.GpuDelegate(self._options)
+    def _delegated(self, interpreter: fb.Interpreter) -> fb.GpuDelegate:
+        """The delegate that runs an interpreter on the GPU."""
+        delegate = fb.GpuDelegate(self._options, feedback=self.feedback)
         interpreter.modify_graph_with_delegate(delegate)
-        return interpreter, delegate
+        return delegate
 
 
 class Outputs(Sequence[Array]):

@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 import framebind as fb
 
+from .feedback import AUTO
 from .model_file import read_model_file
 from .model_options import ModelOptions
 from .models import find_model
@@ -137,6 +138,13 @@ class Work:
         return task if not self.background or is_color(self.background) else replace(task, is_painted=False)
 
     @property
+    def has_memory(self) -> bool:
+        """True if a frame's results depend on earlier frames, by the task's memory or by the model's states."""
+        if self.video_task.has_memory:
+            return True
+        return bool(read_model_file(find_model(self.model_name), self.options.feedback).feedback)
+
+    @property
     def model_name(self) -> str:
         """The model of the work: a file, or the name of a known one."""
         return self.model or self.video_task.model
@@ -199,19 +207,20 @@ def default_suffix(background: str) -> str:
     return ".mov" if background == ALPHA_NAME else ".mp4"
 
 
-def task_for(task: str, model: str, otherwise: str = STYLE) -> str:
+def task_for(task: str, model: str, otherwise: str = STYLE, feedback: str = AUTO) -> str:
     """The task that is named, or that knows the model best, or, if none is named, ``otherwise``.
 
+    ``feedback`` says which of the model's inputs and outputs are states, as in ModelOptions.
     The model's file is read, and downloaded if it has to be. Raises ModelError.
     """
     if task or not model:
         return task or otherwise
-    return tasks_for(read_model_file(find_model(model)))[0].name
+    return tasks_for(read_model_file(find_model(model), feedback))[0].name
 
 
 def check_model(work: Work) -> None:
     """Raise ModelError if the model of a work is none for its task. It is downloaded if it has to be."""
-    model = read_model_file(find_model(work.model_name))
+    model = read_model_file(find_model(work.model_name), work.options.feedback)
     if work.video_task.finder is not None and model.is_certain:
         work.finder(model, CHECKED_SIZE)
 

@@ -11,13 +11,13 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from ...tools.common.flags import GpuFlags, field_parameters, set_parameters
+from ...tools.common.flags import FrameFlags, field_parameters, set_parameters
 
 Option = typer.Option
 
 
 @dataclass(frozen=True)
-class Options(GpuFlags):
+class Options(FrameFlags):
     """The options of the command line that all demos have."""
 
     model: Annotated[str, Option(help="A .tflite file, or the name of a known model; the demo's own if not given.")]

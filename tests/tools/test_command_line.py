@@ -289,6 +289,7 @@ def test_inspect_prints_json(inspected: Callable[..., Done]) -> None:
     assert content == {
         "model": "tiny.tflite",
         "tasks": [{"task": "raw", "because": "no other task knows its inputs and outputs"}],
+        "feedback": {},
         "inputs": [
             {
                 "index": 0,

@@ -101,6 +101,7 @@ def _inspected(
     facts = None if failure else facts_of(interpreter, delegate)
     if graph is not None and facts is not None:
         _draw(path, facts, graph)
+    file = read_model_file(path)
     content = {
         "model": path.name,
         "inputs": [_tensor(detail, delegate) for detail in interpreter.get_input_details()],
@@ -108,7 +109,8 @@ def _inspected(
         "operators": [dataclasses.asdict(operator) for operator in interpreter.delegated_ops()],
         "partitions": [dataclasses.asdict(partition) for partition in delegate.partitions()],
         "steps": [dataclasses.asdict(step) for step in delegate.steps()],
-        "tasks": [{"task": name, "because": fit.because} for name, fit in tasks_for(read_model_file(path))],
+        "tasks": [{"task": name, "because": fit.because} for name, fit in tasks_for(file)],
+        "feedback": {file.names[output]: file.names[given] for output, given in file.feedback.items()},
         "advice": [] if facts is None else [dataclasses.asdict(advice) for advice in advise(facts)],
         "error": None if failure is None else str(failure),
     }
@@ -147,6 +149,8 @@ def _print(content: dict[str, Any], *, every: bool) -> None:
     if content["steps"]:
         print_line(_frame_text(content["steps"]))
     print_line(_task_text(content["tasks"]))
+    if content["feedback"]:
+        print_line(_feedback_text(content["feedback"]))
     if content["advice"]:
         print_table(_advice_table(content["advice"]))
     print_table(_tensor_table(content))
@@ -187,6 +191,11 @@ def _task_text(tasks: list[dict[str, str]]) -> str:
     return f"Its task for videos is {best['task']}, because {best['because']}" + (
         f"; --task {' or --task '.join(more)} is possible, too." if more else "."
     )
+
+
+def _feedback_text(feedback: dict[str, str]) -> str:
+    pairs = ", ".join(f"{output}:{given}" for output, given in feedback.items())
+    return f"It is recurrent: its states are fed back for videos, as with --feedback {pairs.replace(' ', '')}."
 
 
 def _tensor_table(content: dict[str, Any]) -> Table:

@@ -17,7 +17,7 @@ from ...video.signals import ended_by_signals
 from ...video.tasks import task_names
 from ...video.work import DETECT, RAW, STYLE, Work, task_for
 from ..common.console import make_console, plain
-from ..common.flags import GpuFlags, VideoFlags, with_flags
+from ..common.flags import VideoFlags, with_flags
 from ..displays.streams import as_line, shown
 
 Streams = Annotated[
@@ -109,8 +109,8 @@ def watch(
         raise typer.Exit(1)
 
 
-def _work(task: str, model: str, labels: Path | None, flags: GpuFlags) -> Work:
-    given, task = task, task_for(task, model, DETECT)
+def _work(task: str, model: str, labels: Path | None, flags: VideoFlags) -> Work:
+    given, task = task, task_for(task, model, DETECT, flags.feedback)
     if task == RAW:
         raise typer.BadParameter(
             "raw outputs are for `process`: name a task that says what was found; no task knows the model by itself"

@@ -19,6 +19,8 @@ from typer.core import TyperCommand
 import framebind as fb
 
 from ...video.apis import APIS, BY_NAME, GL, api_of
+from ...video.feedback import AUTO as AUTO_FEEDBACK
+from ...video.feedback import HELP as FEEDBACK_HELP
 from ...video.model_options import ModelOptions
 
 Option = functools.partial(typer.Option, rich_help_panel="Delegate")
@@ -206,7 +208,17 @@ class GpuFlags(DelegateFlags):
 
 
 @dataclass(frozen=True, kw_only=True)
-class VideoFlags(GpuFlags):
+class FrameFlags(GpuFlags):
+    """The options of programs that run a model on one frame after the other."""
+
+    feedback: Annotated[str, Option(metavar="OUTPUT:INPUT,...", help=FEEDBACK_HELP)] = AUTO_FEEDBACK
+
+    def model_options(self) -> ModelOptions:
+        return replace(super().model_options(), feedback=self.feedback)
+
+
+@dataclass(frozen=True, kw_only=True)
+class VideoFlags(FrameFlags):
     """The options of programs for videos. By default the work is on CUDA if that is there and does it alone."""
 
     backend: Annotated[

@@ -12,7 +12,7 @@ from ...video.results.tables import load_pyarrow
 from ...video.tasks import task_names
 from ...video.vision.effects import ALPHA_NAME, BLUR_NAME, check_background, is_color
 from ...video.work import Save, Work, default_save, default_suffix, task_for
-from .flags import GpuFlags
+from .flags import VideoFlags
 
 Option = typer.Option
 
@@ -83,14 +83,14 @@ class WorkOptions:
         float | None, Option(min=0, help="The second at which to end; by default that of the last frame.")
     ] = None
 
-    def work(self, flags: GpuFlags) -> Work:
+    def work(self, flags: VideoFlags) -> Work:
         """The described work. Raises BadParameter for unknown values, and for values that contradict each other.
 
         Raises SourceError if pyarrow is wanted and not installed.
         """
         if self.end is not None and self.end <= self.start:
             raise typer.BadParameter("--end is not after --start")
-        task = task_for(self.task, self.model)
+        task = task_for(self.task, self.model, feedback=flags.feedback)
         if "parquet" in self.save:
             load_pyarrow()  # or each video would say that it is missing
         if self.background:

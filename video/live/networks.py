@@ -26,6 +26,8 @@ class Networks:
     def __init__(self, options: ModelOptions, timer: fb.GlTimer) -> None:
         self._options, self._timer = options, timer
         self._networks: dict[tuple[Path, Shapes], SharedNetwork] = {}
+        self._recurrent: dict[tuple[Path, str], SharedNetwork] = {}
+        """The networks of recurrent models by stream."""
         self.file_inputs: dict[Path, dict[int, tuple[int, ...]]] = {}
         """The inputs of each model as its file has them."""
 
@@ -33,11 +35,21 @@ class Networks:
         """The number of networks: each is compiled once."""
         return len(self._networks)
 
-    def for_stream(self, name: str) -> StreamNetwork:
-        """A stream's use of the network of a known model or a file. Raises ModelError."""
+    def for_stream(self, name: str, stream: str) -> StreamNetwork:
+        """A stream's use of the network of a known model or a file. Raises ModelError.
+
+        A recurrent model is made for each ``stream``, and its states are zeros when a stream begins or comes back.
+        """
         path = find_model(name)
         known = [shared for (other, _), shared in self._networks.items() if other == path]
-        return StreamNetwork(self, path, known[0] if known else self._make(path, ()))
+        shared = known[0] if known else self._make(path, ())
+        if shared.network.feedback:
+            if (path, stream) not in self._recurrent:
+                is_taken = shared in self._recurrent.values()
+                self._recurrent[path, stream] = self._make(path, ()) if is_taken else shared
+            shared = self._recurrent[path, stream]
+            shared.network.reset_feedback()
+        return StreamNetwork(self, path, shared)
 
     def resized(self, use: StreamNetwork, tensor: int, shape: tuple[int, ...]) -> SharedNetwork:
         """The network of a stream's model whose input has that shape: one that is there, or a new one."""
@@ -45,7 +57,7 @@ class Networks:
         if shared.network.inputs[tensor] == shape:
             return shared
         key = (use.path, ((tensor, shape),))
-        if key not in self._networks:
+        if key not in self._networks or shared.network.feedback:
             if shared.user is None:  # nobody has run it: it takes the shape itself
                 self._networks = {k: other for k, other in self._networks.items() if other is not shared}
             else:
@@ -55,7 +67,8 @@ class Networks:
         return self._networks[key]
 
     def _make(self, path: Path, shapes: Shapes) -> SharedNetwork:
-        shared = SharedNetwork(Network(path, self._options.options(path), self._timer))
+        network = Network(path, self._options.options(path), self._timer, feedback=self._options.feedback)
+        shared = SharedNetwork(network)
         self._networks[path, shapes] = shared
         self.file_inputs.setdefault(path, shared.network.inputs)
         return shared
@@ -76,6 +89,7 @@ class StreamNetwork(Network):
         self.path, self.mode, self.shared, self.api = path, "gpu", shared, GL
         self._networks, self._is_resized = networks, False
         self._bound, self._on_cpu, self._outputs = {}, frozenset(), None
+        self.feedback = shared.network.feedback
 
     @property
     def runs_on(self) -> str:

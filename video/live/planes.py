@@ -29,17 +29,30 @@ def open_planes_viewer(work: Work) -> Iterator[PlanesViewer]:
     """A viewer with a CUDA context of its own, on which models wait for their own pictures, not for other streams'."""
     with DECODING.new_context(work.options.device, independent=True) as context:
         viewer = PlanesViewer(context, work)
-        with contextlib.closing(viewer.model):
+        with contextlib.closing(viewer):
             yield viewer
 
 
 class PlanesViewer:
-    """The context and the model, which all streams share. Implements Viewer. ``api`` is the context's."""
+    """The context and the model, which all streams share unless it is recurrent. Implements Viewer.
+
+    ``api`` is the context's.
+    """
 
     def __init__(self, context: Any, work: Work, *, api: fb.Backend = DECODING) -> None:
         self.context, self._work, self._api = context, work, api
-        path, options = find_model(work.model_name), replace(work.options, backend=api.short)
-        self.model = Network(path, options.options(path), api=api)
+        self.model = self._make()
+        self._own: dict[str, Network] = {}
+        """The networks of a recurrent model by stream."""
+
+    def _make(self) -> Network:
+        path, options = find_model(self._work.model_name), replace(self._work.options, backend=self._api.short)
+        return Network(path, options.options(path), api=self._api, feedback=options.feedback)
+
+    def close(self) -> None:
+        """Free the models' memory on the GPU."""
+        for network in {self.model, *self._own.values()}:
+            network.close()
 
     def open(self, address: str, options: fb.video.StreamOptions) -> fb.video.Source:
         if self._api is not DECODING:
@@ -54,7 +67,12 @@ class PlanesViewer:
         return source.frames(wait=False)
 
     def view(self, source: fb.video.Source, name: str) -> PlanesView:
-        return PlanesView(self, self._work, source)
+        if not self.model.feedback:
+            return PlanesView(self.model, self._work, source)
+        if name not in self._own:
+            self._own[name] = self._make() if self._own else self.model
+        self._own[name].reset_feedback()  # also of a stream that comes back
+        return PlanesView(self._own[name], self._work, source)
 
     def copies(self, source: fb.video.Source) -> bool:
         return source.decoder != "nvdec"
@@ -63,20 +81,20 @@ class PlanesViewer:
 class PlanesView:
     """A stream's finder, and its last picture. Implements View."""
 
-    def __init__(self, viewer: PlanesViewer, work: Work, source: fb.video.Source) -> None:
-        self._viewer, self._work = viewer, work
+    def __init__(self, network: Network, work: Work, source: fb.video.Source) -> None:
+        self._network, self._work = network, work
         self._use(source.size)
         self._frame: fb.Frame | None = None
 
     def _use(self, size: tuple[int, int]) -> None:
         """Find things in frames of that size, upright, from now on."""
-        self._size, self._finder = size, self._work.finder(self._viewer.model, size)
+        self._size, self._finder = size, self._work.finder(self._network, size)
 
     def find(self, frame: fb.Frame) -> list[dict[str, Any]]:
         self._frame = frame
         if frame.size != self._size:  # a stream that came back: NVDEC does not scale
             self._use(frame.size)
-        return self._finder.find(partial(self._viewer.model.run_on, frame))
+        return self._finder.find(partial(self._network.run_on, frame))
 
     def pixels(self) -> npt.NDArray[Any]:
         assert self._frame is not None

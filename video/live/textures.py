@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import numpy.typing as npt
@@ -45,8 +46,9 @@ class TexturesViewer:
 
     def view(self, source: fb.video.Source, name: str) -> TexturesView:
         picture = fb.GlTexture(*source.size, "rgba8", label=f"the picture of {name}")
-        network = self.networks.for_stream(self._work.model_name)
-        return TexturesView(self, self._work.drawing(Scene(network, picture, self.networks.for_stream)), picture)
+        load = partial(self.networks.for_stream, stream=name)
+        scene = Scene(load(self._work.model_name), picture, load)
+        return TexturesView(self, self._work.drawing(scene), picture)
 
     def copies(self, source: fb.video.Source) -> bool:
         return False

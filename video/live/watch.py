@@ -9,6 +9,7 @@ from pathlib import Path
 import framebind as fb
 
 from ..apis import BY_NAME
+from ..feedback import AUTO
 from ..model_options import ModelOptions
 from ..work import DETECT, RAW, STYLE, Work, task_for
 from .figures import Snapshot
@@ -38,6 +39,8 @@ class Watch:
         A text file with the names of the model's classes, one per line; by default those in the model's own file.
     backend : {"opengl", "opencl", "cuda", "auto"}
         The API that runs the model. On CUDA, which "auto" is on a GPU of NVIDIA, NVDEC decodes.
+    feedback : str
+        The states of a recurrent model, as for VideoStage. Each stream has its own, which begin with zeros.
     options : StreamOptions, optional
         How addresses are opened, and when a stream counts as lost. By default a lost stream is tried again without end.
     record : str or Path, optional
@@ -71,6 +74,7 @@ class Watch:
         *,
         labels: str | Path | None = None,
         backend: str = "auto",
+        feedback: str = AUTO,
         options: fb.video.StreamOptions | None = None,
         record: str | Path | None = None,
         space: float = SPACE,
@@ -79,14 +83,15 @@ class Watch:
             raise ValueError(f"streams={streams!r} is no list of streams: put one alone into a list, too")
         if backend not in (*BY_NAME, "auto"):
             raise ValueError(f"backend '{backend}' is none of {', '.join(BY_NAME)}, auto")
-        task = task_for(task, str(model), DETECT)
+        task = task_for(task, str(model), DETECT, feedback)
         if task == RAW or (task == STYLE and record is not None):
             raise ValueError(
                 f"the task '{task}' finds nothing: take another one to be told, or to record, what is there"
             )
         self._work = Work(
-            task, str(model), save=(), labels=None if labels is None else Path(labels), options=ModelOptions(backend)
-        )
+            task, str(model), save=(), labels=None if labels is None else Path(labels),
+            options=ModelOptions(backend, feedback=feedback),
+        )  # fmt: skip
         if options is None:
             options = fb.video.StreamOptions(attempts=None, seconds=None)
         self._closing = contextlib.ExitStack()

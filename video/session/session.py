@@ -15,6 +15,7 @@ import framebind as fb
 
 from ..apis import DECODING, GL
 from ..copies import SAVED_COPIES
+from ..feedback import AUTO
 from ..models import find_model
 from ..network import Network
 from ..results.masks import add_run_lengths
@@ -248,7 +249,8 @@ class Session:
         key = (f"{api.short} {name}", None)
         if key not in self._networks:
             path, options = find_model(name), replace(self.work.options, backend=api.short)
-            self._networks[key] = Network(path, options.options(path), api=api)
+            self._networks[key] = Network(path, options.options(path), api=api, feedback=options.feedback)
+        self._networks[key].reset_feedback()
         return self._networks[key]
 
     def _drawing_network(self, name: str, size: tuple[int, int], timer: fb.GlTimer) -> Network:
@@ -256,13 +258,18 @@ class Session:
         key = (name, None) if self._takes_any_size.get(name) is False else (name, size)
         if key not in self._networks:
             path = find_model(name)
-            network = Network(path, self.work.options.options(path), timer)
+            network = Network(path, self.work.options.options(path), timer, feedback=self._feedback_of(name))
             self._takes_any_size[name] = any(map(network.takes_any_size, network.inputs))
             key = key if self._takes_any_size[name] else (name, None)
             while len(self._networks) >= MOST_NETWORKS:
                 del self._networks[next(iter(self._networks))]
             self._networks[key] = network
+        self._networks[key].reset_feedback()
         return self._networks[key]
+
+    def _feedback_of(self, name: str) -> str:
+        """The option ``feedback`` of the work, which is for its model alone: a task may load others."""
+        return self.work.options.feedback if name == self.work.model_name else AUTO
 
 
 @contextlib.contextmanager

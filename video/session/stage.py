@@ -14,6 +14,7 @@ from typing import Any, overload
 import framebind as fb
 
 from ..apis import BY_NAME, first_gpu_of_gl
+from ..feedback import AUTO
 from ..model_options import ModelOptions
 from ..results.rows import Row, make_rows
 from ..results.tables import in_groups, make_table
@@ -80,6 +81,9 @@ class VideoStage:
         and no picture comes to the CPU, unless a video is saved. Masks do not follow the picture's edges then.
     f16 : bool
         Store weights in 16 bits.
+    feedback : str
+        The states of a recurrent model, "output:input" with commas between ("r1o:r1i,r2o:r2i"), or "none"; by default
+        those whose names or shapes pair up. They begin with zeros in each video.
     cache : str or Path, optional
         The folder that keeps compiled programs for the next start.
 
@@ -122,6 +126,7 @@ class VideoStage:
         backend: str = "opengl",
         f16: bool = False,
         cache: Source | None = None,
+        feedback: str = AUTO,
     ) -> None:
         save = (save,) if isinstance(save, str) else tuple(save)
         if output is None and set(save) - ({"masks"} if masks == "rle" else set()):
@@ -131,9 +136,11 @@ class VideoStage:
         if backend not in (*BY_NAME, "auto"):
             raise ValueError(f"backend '{backend}' is none of {', '.join(BY_NAME)}, auto")
         delegate = fb.GpuDelegateOptions(is_precision_loss_allowed=f16)
-        options = ModelOptions(backend, delegate=delegate, cache=Path(cache) if cache is not None else None)
+        options = ModelOptions(
+            backend, delegate=delegate, cache=Path(cache) if cache is not None else None, feedback=feedback
+        )
         self.work = Work(
-            task_for(task or "", str(model)), str(model), save=save, masks=masks,
+            task_for(task or "", str(model), feedback=feedback), str(model), save=save, masks=masks,
             suffix=suffix or default_suffix(background), codec=codec, quality=quality, every=every, start=start,
             end=end, labels=None if labels is None else Path(labels), background=background, mean=_channels(mean),
             std=_channels(std), options=options,

@@ -35,10 +35,10 @@ def parts_folder(place: Path) -> Path:
 def divide(job: Job, work: Work) -> tuple[Job, ...]:
     """The parts of a job; none if it is to be processed as one.
 
-    Only what can be joined to the same as without parts: tasks that remember nothing of the frame before, rows,
+    Only what can be joined to the same as without parts: work that remembers nothing of the frame before, rows,
     and videos whose packets can be joined.
     """
-    if job.part_seconds is None or job.part is not None or work.video_task.has_memory:
+    if job.part_seconds is None or job.part is not None or work.has_memory:
         return ()
     if isinstance(job.source, str) or job.upload:  # each part would fetch the whole video
         return ()

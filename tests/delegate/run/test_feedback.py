@@ -163,10 +163,9 @@ def test_cuda_swaps_the_pointers_of_a_recorded_run(recorder: RecordingDriver) ->
         assert made and not {name for name in called if "Alloc" in name or "Memcpy" in name or "Instantiate" in name}
 
 
-def test_null_records_states(expected: list[dict[str, Array]]) -> None:
-    interpreter, delegate, names = on("null", recurrent())
+def test_states_take_no_step_more() -> None:
+    interpreter, delegate, _ = on("null", recurrent())
     with delegate:
-        assert delegate.is_fed_back("r1o") and delegate.is_fed_back(names["r2i"]) and not delegate.is_fed_back("x")
         interpreter.invoke()
         delegate.reset_feedback()
         interpreter.invoke()

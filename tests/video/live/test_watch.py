@@ -193,7 +193,7 @@ def test_networks_of_any_size_are_shared_by_size(context: fb.GlContext, tmp_path
     watcher.run(None, lambda: None)
     assert [stream.state for stream in watcher.streams] == ["ended"] * 3
     assert len(viewer.networks) == 2, "one for wide pictures, one for high ones"
-    network = viewer.networks.for_stream(work.model_name)
+    network = viewer.networks.for_stream(work.model_name, "")
     assert list(network.inputs.values()) == [(1, 384, 384, 3)], "the file's, whatever other streams made of it"
 
 
