@@ -136,10 +136,9 @@ class Network:
         self._outputs = None
 
     @property
-    def upload(self) -> str:
-        """The reason under which ``fb.transfers`` counts planes that come to the first input from the CPU."""
-        image = next(iter(self.inputs))
-        return f"input tensor {image} '{self.names[image]}'{FROM_ARRAY}"
+    def uploads(self) -> tuple[str, ...]:
+        """The reasons under which ``fb.transfers`` counts planes that come to the inputs from the CPU."""
+        return tuple(f"input tensor {tensor} '{self.names[tensor]}'{FROM_ARRAY}" for tensor in self.inputs)
 
     def bind(
         self,
@@ -195,10 +194,16 @@ class Network:
         interpreter = self._interpreter if self.mode == "gpu" else self._without_bindings()
         return interpreter.get_tensor(tensor)
 
-    def run_on(self, frame: Any, sampling: Sampling) -> Outputs:
-        """Run the model on a picture, which is bound to its first input. Returns the outputs of ``bind_outputs``."""
+    def run_on(self, frame: Any, sampling: Sampling, previous: Any = None) -> Outputs:
+        """Run the model on a picture, which is bound to its last input. Returns the outputs of ``bind_outputs``.
+
+        A model of two pictures gets ``previous`` in the first input, or, if it is None, the same picture in both.
+        """
         outputs = self._outputs or self.bind_outputs()
-        self.bind_sampled(next(iter(self.inputs)), frame, sampling)
+        *first, last = self.inputs
+        self.bind_sampled(last, frame, sampling)
+        for tensor in first:
+            self.bind_sampled(tensor, frame if previous is None else previous, sampling)
         self.run()
         return outputs
 

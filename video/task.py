@@ -77,6 +77,8 @@ def sampling_of(
 Run = Callable[[Sampling], Sequence[npt.NDArray[np.float32]]]
 """Runs the model on the frame, sampled so, and returns its outputs in the order of ``Model.outputs``.
 
+A model of two pictures gets the frame before in its first input, and the new one in its second; a first frame, twice.
+
 The arrays are valid until the next run.
 """
 
@@ -234,6 +236,8 @@ class VideoTask:
     """Forms of saved masks, fields of ``Work``: without "rle" if a mask is no region of a class."""
     has_memory: bool = True
     """True if a frame's results depend on earlier frames: a video of a task without memory may be divided."""
+    has_pairs: bool = False
+    """True if the model takes two pictures: the frame before and the new one."""
     is_painted: bool = True
     """True if ``mark`` and ``paint`` of the finder make the same picture as the drawing, on the decoder's frames."""
     hides: bool = False

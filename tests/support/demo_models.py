@@ -72,6 +72,22 @@ def enlarger(height: int, width: int, *, any_size: bool = False) -> bytes:
     return tiny_models.pack(model)
 
 
+def flow_model() -> bytes:
+    """A model whose optical flow, (1, 24, 32, 2), is what red and blue of a pixel gain from the first picture to the
+    second, times 8.
+    """
+    shape, options = (1, 24, 32, 3), schema.Conv2DOptionsT()
+    options.strideH = options.strideW = 1
+    weights = np.zeros((2, 1, 1, 3), np.float32)
+    weights[0, 0, 0, 0] = weights[1, 0, 0, 2] = 8
+    tensors = [
+        T("before", shape), T("after", shape), T("gain", shape), T("w", weights.shape, weights),
+        T("b", (2,), [0.0, 0.0]), T("flow", (1, 24, 32, 2)),
+    ]  # fmt: skip
+    operators = [Op("SUB", [1, 0], [2], schema.SubOptionsT()), Op("CONV_2D", [2, 3, 4], [5], options)]
+    return tiny_models.build(G(tensors, operators, [0, 1], [5]))
+
+
 def object_model(path: Path, logits: bool) -> Path:
     """The outputs of mobile_ssd_v2_float_coco: two boxes of class 3 on one place, two of class 7 on different ones."""
     boxes = np.random.default_rng(0).normal(0, 1, (1, 2034, 4)).astype(np.float32)

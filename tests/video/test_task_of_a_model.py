@@ -17,7 +17,7 @@ from framebind.video.model_file import read_model_file
 from framebind.video.task import Match
 from framebind.video.tasks import tasks_for
 from framebind.video.work import task_for
-from support.demo_models import NAMES, brightness, color_classifier, moved, object_model, outputs_of
+from support.demo_models import NAMES, brightness, color_classifier, flow_model, moved, object_model, outputs_of
 from support.model_metadata import with_flatbuffer, with_json
 from support.tiny_models import chain, channels_first, constants, pack, unpack
 
@@ -33,6 +33,7 @@ MODELS: dict[str, tuple[str, Callable[[], bytes]]] = {
     "a picture": ("style", lambda: chain("EXP", shape=(1, 48, 64, 3))),
     "a larger picture": ("super_resolution", lambda: zeros((1, 128, 128, 3))),
     "a picture and a half": ("style", lambda: zeros((1, 96, 96, 3))),
+    "the motion of two pictures": ("optical_flow", flow_model),
     "scores of classes": ("classify", color_classifier),
     "PoseNet": ("poses", lambda: constants(*outputs_of(moved(5, 10)), side=129, names=NAMES)),
     "a hand": ("landmarks", lambda: zeros((1, 63), (1, 1), (1, 1), (1, 63))),

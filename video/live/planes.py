@@ -91,10 +91,11 @@ class PlanesView:
         self._size, self._finder = size, self._work.finder(self._network, size)
 
     def find(self, frame: fb.Frame) -> list[dict[str, Any]]:
-        self._frame = frame
+        previous, self._frame = self._frame, frame
         if frame.size != self._size:  # a stream that came back: NVDEC does not scale
+            previous = None
             self._use(frame.size)
-        return self._finder.find(partial(self._network.run_on, frame))
+        return self._finder.find(partial(self._network.run_on, frame, previous=previous))
 
     def pixels(self) -> npt.NDArray[Any]:
         assert self._frame is not None

@@ -28,10 +28,11 @@ class Planes:
         self._frames = source.frames(None if network.api.decodes else "cpu")
         self._number, self._ahead = 0, list[fb.Frame | fb.FramebindError | None]()
         self._last: fb.Frame | None = None
+        self._previous: fb.Frame | None = None
         self._finder = work.finder(network, source.size)
         self.mask = self._finder.mask
         self.picture = MarkedFrames(lambda: self.last.planes, fb.video.Marks(), self._finder.paint)
-        self.copies = (network.upload,)
+        self.copies = network.uploads
 
     @property
     def last(self) -> fb.Frame:
@@ -48,7 +49,7 @@ class Planes:
                 raise frame
             self._number += 1
             if frame is None or number % self._every == 0:
-                self._last = frame
+                self._previous, self._last = self._last, frame
                 return frame
 
     def find(self, frame: fb.Frame) -> list[dict[str, Any]]:
@@ -70,7 +71,7 @@ class Planes:
         self._times.end()
 
     def _run(self, frame: fb.Frame, sampling: Sampling) -> Outputs:
-        outputs = self._network.run_on(frame, sampling)
+        outputs = self._network.run_on(frame, sampling, self._previous)
         self._decode()
         return outputs
 

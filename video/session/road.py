@@ -14,12 +14,15 @@ def planes_api(work: Work) -> fb.Backend | None:
     """The API on which a work binds decoded planes, if it needs no texture of each frame; None if it does.
 
     CUDA, also by "auto" on NVIDIA's GPU, if only rows are saved; OpenGL if the CPU can paint the task's video. Saved
-    masks follow the edges of pictures if these are drawn: only "cuda" by name does without.
+    masks follow the edges of pictures if these are drawn: only "cuda" by name does without. A task of pairs binds the
+    last two frames of NVDEC, which are valid if none is left out; elsewhere the frame before is a texture.
     """
     task = work.video_task
     if task.finder is None or task.hides:
         return None
     backend, is_painted, is_masked = work.options.backend, "video" in work.save, "masks" in work.save
+    if task.has_pairs and (work.every > 1 or not is_decoding(backend)):
+        return None
     is_auto = backend == "auto"
     # Frames for CUDA, also those of cameras, come by PyAV: "auto" is another API without it.
     may_be_cuda = not is_painted and not (is_auto and (is_masked or find_spec("av") is None))

@@ -18,7 +18,7 @@ layout(std430, binding = 0) readonly buffer values { float value[]; };
 VECTOR
 void main() {
     int first = int(gl_FragCoord.y) * SIDE + int(gl_FragCoord.x);
-    color = vector(min(first, COUNT - 1));
+    color = vector(min(first, COUNT - 1));  // a small map has fewer values than there are parts: the rest is not read
     for (int n = first + SIDE * SIDE; n < COUNT; n += SIDE * SIDE) color = join(color, vector(n));
 }
 """
@@ -29,7 +29,8 @@ uniform float first;
 JOIN
 void main() {
     color = texelFetch(parts, ivec2(0), 0);
-    for (int n = 1; n < SIDE * SIDE; n++) color = join(color, texelFetch(parts, ivec2(n % SIDE, n / SIDE), 0));
+    for (int n = 1; n < min(SIDE * SIDE, COUNT); n++)
+        color = join(color, texelFetch(parts, ivec2(n % SIDE, n / SIDE), 0));
     if (gl_FragCoord.x > 1.0 && first < 0.5) color = mix(texelFetch(before, ivec2(1, 0), 0), color, RATE);
 }
 """
@@ -43,7 +44,7 @@ class Reduction:
 
     def __init__(self, values: fb.GlBuffer, count: int, vector: str, join: str) -> None:
         """``vector`` and ``join`` are GLSL: the functions ``vec4 vector(int n)`` of place n, of ``count``, which reads
-        ``value``, and ``vec4 join(vec4 one, vec4 other)``, of which neither order nor number of calls may matter.
+        ``value``, and ``vec4 join(vec4 one, vec4 other)``, of which the order must not matter.
         """
         constants = f"const int SIDE = {_SIDE}, COUNT = {count};\nconst float RATE = {RATE};\n"
         self._first_pass = fb.FragmentProgram(constants + _PARTS.replace("VECTOR", f"{join}\n{vector}"))
