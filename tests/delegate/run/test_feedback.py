@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from ai_edge_litert import schema_py_generated as schema
 from ai_edge_litert.interpreter import Interpreter as LiteRt
 
 import framebind as fb
@@ -106,6 +107,22 @@ def test_halves_batches_and_channels_first(context: fb.GlContext) -> None:
                 found = run(interpreter, names, given, ("y", "r1o", "r2o"))
                 turned = {name: each.transpose(0, 2, 3, 1) if is_first else each for name, each in found.items()}
                 assert_equal(turned, values, tolerance)
+
+
+@pytest.mark.parametrize(
+    "shape, dtype", [((5,), "float32"), ((3, 6), "float32"), ((2, 3, 4, 5, 3), "float32"), ((3, 6), "int8")]
+)
+def test_states_of_any_rank_and_of_integers(context: fb.GlContext, shape: tuple[int, ...], dtype: str) -> None:
+    """The sum of all frames, of whole numbers: it is exact."""
+    scales: dict[str, Any] = {} if dtype == "float32" else {"scales": [0.5], "zero_points": [0]}
+    tensors = [T(name, shape, dtype=dtype, **scales) for name in ("x", "s", "y")]
+    content = build(G(tensors, [Op("ADD", [0, 1], [2], schema.AddOptionsT())], [0, 1], [2]))
+    interpreter, delegate, names = on("opengl", content, {"y": "s"})
+    x = np.arange(np.prod(shape)).reshape(shape).astype(dtype)
+    with delegate:
+        assert len(delegate.partitions()) == 1
+        for number in range(1, 4):
+            assert np.array_equal(run(interpreter, names, x, ("y",))["y"], number * x)
 
 
 def test_resized_inputs_begin_with_zeros_and_both_have_to_be_resized(context: fb.GlContext) -> None:
