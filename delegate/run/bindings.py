@@ -323,6 +323,11 @@ def read_back(device: Device, binding: Binding, tensor: TensorInfo, array: np.nd
         device.read(binding.resource, memory, reason)
         fill(array, array_values(view, memory), tensor)
         return
+    if isinstance(view, Dense) and binding.channels_last:
+        values = np.empty(view.shape, np.float32)
+        device.read(binding.resource, values, reason)
+        array[...] = values.transpose(0, 3, 1, 2).reshape(array.shape)
+        return
     if isinstance(view, Quantized) or (isinstance(view, Dense) and array.dtype == np.float32):
         device.read(binding.resource, array, reason)
         return

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
 
 from ...interop.device import Device
 from ...interop.errors import BindingError
 from ...kernels.ops.pointwise.quantize import stored_view
-from ...kernels.tensor import TensorInfo
+from ...kernels.tensor import TO_CHANNELS_LAST, TensorInfo, permuted
 from ...kernels.views import Dense
 from ..plan.binding import Binding
 from ..read.model import Model, Subgraph
@@ -27,13 +28,17 @@ class State:
         self._read: Binding | None = None
         self._write: Binding | None = None
 
-    def binding(self, device: Device, tensor: int, info: TensorInfo) -> Binding:
-        """The buffer that the next run reads or writes as ``tensor``. Both are made anew if its shape has changed."""
-        view = stored_view(info) or Dense(info.bhwc)
+    def binding(self, device: Device, tensor: int, info: TensorInfo, *, is_last: bool) -> Binding:
+        """The buffer that the next run reads or writes as ``tensor``. Both are made anew if its shape has changed.
+
+        ``is_last``: channels are last in it, and first in the model's tensor.
+        """
+        view = stored_view(info) or Dense(permuted(info.bhwc, TO_CHANNELS_LAST) if is_last else info.bhwc)
         if self._read is None or self._write is None or self._read.view != view:
             self.release()
             self._read, self._write = (
-                Binding(device.buffer(view.nbytes, f"state {tensor_label(tensor, info)}"), view) for _ in range(2)
+                Binding(device.buffer(view.nbytes, f"state {tensor_label(tensor, info)}"), view, channels_last=is_last)
+                for _ in range(2)
             )
         return self._read if tensor == self.input else self._write
 
@@ -56,7 +61,7 @@ class State:
         if self._read is None:
             return None
         before = self._read.resource
-        self._read = Binding(device.buffer(before.nbytes, before.label), self._read.view)
+        self._read = replace(self._read, resource=device.buffer(before.nbytes, before.label))
         before.release()
         return self._read
 

@@ -151,13 +151,13 @@ class BoundaryMemory:
 
     # What programs use ------------------------------------------------------------------------------------------------
 
-    def binding(self, key: Key, tensor: TensorInfo) -> Binding:
+    def binding(self, key: Key, tensor: TensorInfo, *, state_is_last: bool = False) -> Binding:
         """The binding that a program uses from now on: the user's object for this shape, the buffer of a state that is
-        fed back, or a staging buffer.
+        fed back, or a staging buffer. ``state_is_last``: a state has channels last there, unlike the tensor.
         """
         bound, state = self._bound.get(key), self.states.get(key)
         if state is not None:
-            binding = state.binding(self.open_device, key[1], tensor)
+            binding = state.binding(self.open_device, key[1], tensor, is_last=state_is_last)
         elif bound is None:
             view = stored_view(tensor) or Dense(tensor.bhwc)
             binding = Binding(self._staging_buffer(key, tensor, view), view)

@@ -76,7 +76,8 @@ class BoundProgram:
             if tensor in program.inputs or tensor in program.outputs:
                 variable = self._variables.get(tensor)
                 if variable is None:
-                    binding = self._memory.binding((self._subgraph, tensor), program.graph.tensors[tensor])
+                    key, is_last = (self._subgraph, tensor), program.has_state_last(tensor)
+                    binding = self._memory.binding(key, program.graph.tensors[tensor], state_is_last=is_last)
                 else:
                     binding = self._memory.variable_binding(variable)
                 program.bind(tensor, binding)
@@ -274,12 +275,22 @@ class Partition:
         self._uploads.plan(tensors, constant=constant, arrays=arrays, changed=changed)
 
     def _graph(self) -> Graph:
-        return self.prepared.claims.graph(self.operators, (*self.inputs, *self._variables), self.outputs)
+        graph = self.prepared.claims.graph(self.operators, (*self.inputs, *self._variables), self.outputs)
+        graph.states = self._own_states
+        return graph
+
+    @property
+    def _own_states(self) -> tuple[tuple[int, int], ...]:
+        """The outputs of the partition that feed inputs of its own, and these."""
+        return tuple((state.output, state.input) for state in self._fed if state.input in self.inputs)
 
     @property
     def _name(self) -> str:
-        """The program's name in the cache: subgraph, operators, inputs, and the shapes from which all others follow."""
-        return f"{self.subgraph} {self.operators} {self.inputs} {self.prepared.source_shapes()}"
+        """The program's name in the cache: subgraph, operators, inputs, the shapes from which all others follow, and
+        the states that it feeds back.
+        """
+        states = f" {self._own_states}" if self._own_states else ""
+        return f"{self.subgraph} {self.operators} {self.inputs} {self.prepared.source_shapes()}{states}"
 
     def release(self) -> None:
         """Free the program; the next run builds another one."""

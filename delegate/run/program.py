@@ -171,6 +171,11 @@ class Program:
         elif tensor in recorded.slot_names:
             recorded.commands.set_slot(recorded.slot_names[tensor], binding.resource)
 
+    def has_state_last(self, tensor: int) -> bool:
+        """Whether an input or output is a state with channels last in memory: both its ends are then."""
+        last = self.graph.channels_last.values()
+        return any(tensor in pair and all(end in last for end in pair) for pair in self.graph.states)
+
     def exchange(self, tensor: int, binding: Binding) -> None:
         """Let a tensor be the other one of two buffers, which no other tensor ever has: see State."""
         if tensor not in self.bindings:

@@ -69,6 +69,8 @@ class Graph:
         self.tensors, self.inputs, self.outputs = tensors, inputs, outputs
         self.channels_last: dict[int, int] = {}
         """Inputs and outputs with channels last, and for each the model's own tensor, with channels first."""
+        self.states: tuple[tuple[int, int], ...] = ()
+        """The outputs that are inputs of the next run, and these inputs: their layout is nobody else's concern."""
         self.changes: list[str] = []
         self._aliases: dict[int, Alias] = {}
         self._parents: set[int] = set()

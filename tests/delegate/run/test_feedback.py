@@ -181,12 +181,16 @@ def test_cuda_swaps_the_pointers_of_a_recorded_run(recorder: RecordingDriver) ->
 
 
 def test_states_take_no_step_more() -> None:
-    interpreter, delegate, _ = on("null", recurrent())
-    with delegate:
-        interpreter.invoke()
-        delegate.reset_feedback()
-        interpreter.invoke()
-        assert not any("COPY" in step.label or "TRANSPOSE" in step.label for step in delegate.steps())
+    """Also with channels first, as PyTorch has them: there too the state has channels last in memory."""
+    steps = list[list[str]]()
+    for content in (recurrent(), channels_first(recurrent())):
+        interpreter, delegate, _ = on("null", content)
+        with delegate:
+            interpreter.invoke()
+            delegate.reset_feedback()
+            interpreter.invoke()
+            steps.append([step.kernel for step in delegate.steps()])
+    assert steps[0] == steps[1]
 
 
 def test_other_values_for_a_state_are_refused(context: fb.GlContext) -> None:
