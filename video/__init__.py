@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from ..interop.gl.draw.window import Window
     from .live.result import WatchResult
     from .live.watch import Watch
+    from .results.supervision_objects import to_detections, to_key_points
     from .session.stage import VideoStage
 
 __all__ = [
@@ -47,6 +48,8 @@ __all__ = [
     "list_cameras",
     "masked_address",
     "open_source",
+    "to_detections",
+    "to_key_points",
     "video_seconds",
 ]
 
@@ -72,6 +75,8 @@ _LATE = {
     "list_cameras": f"{_FRAMES}.read.camera",
     "masked_address": f"{_FRAMES}.decode.streams",
     "open_source": f"{_FRAMES}.read.opening",
+    "to_detections": ".results.supervision_objects",
+    "to_key_points": ".results.supervision_objects",
     "video_seconds": f"{_FRAMES}.decode.containers",
 }
 """Public names with their modules, which are imported when they are first used: commands start faster."""

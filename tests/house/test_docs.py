@@ -34,7 +34,7 @@ from framebind.tools.common.flags import canonical
 from framebind.video.assets import PHOTOGRAPH
 from framebind.video.models import find_local
 from support.command_line import commands_in
-from support.demo_models import brightness
+from support.demo_models import brightness, two_boxes
 from support.environment import CUDA_DEVICES
 from support.public_names import public_names
 from support.tiny_models import G, Op, T, build, constants, named
@@ -115,6 +115,8 @@ def set_up(page: Path, folder: Path, config: pytest.Config) -> dict[str, str]:
         models.mkdir()
         (models / "selfie_segmentation.tflite").write_bytes(person_mask())
         environment["FRAMEBIND_MODELS"] = str(models)
+    if '"yolo11n.tflite"' in page.read_text(encoding="utf-8"):
+        (folder / "yolo11n.tflite").write_bytes(two_boxes())
     shell = [fence[2] for fence in FENCE.finditer(page.read_text(encoding="utf-8")) if fence[1] == "sh"]
     for line in SETUP.findall("".join(shell)):
         for name, content in MADE.get((line, is_real), {}).items():

@@ -103,6 +103,17 @@ def object_model(path: Path, logits: bool) -> Path:
     return path
 
 
+def two_boxes() -> bytes:
+    """A YOLO of 12 classes for 64x64 pixels that sees a person in the middle and a truck on the left."""
+    values = np.zeros((1, 16, 84), np.float32)
+    values[0, :2], values[0, 2:4] = 0.5, 0.1
+    values[0, :4, 10], values[0, 4, 10] = (0.5, 0.5, 0.25, 0.5), 0.75
+    values[0, :4, 20], values[0, 4 + 7, 20] = (0.25, 0.5, 0.25, 0.25), 0.5
+    names = {str(number): name for number, name in enumerate(["person", *"abcdef", "truck", *"ghij"])}
+    content = tiny_models.constants(values, side=64)
+    return with_json(content, task="detect", names=names, stride=32, end2end=False)
+
+
 def segments() -> bytes:
     """A YOLO-seg for 64x64 pixels that sees a disc of radius 0.2 in the middle, and a bar from left to right."""
     values, (y, x) = np.zeros((1, 38, 84), np.float32), np.mgrid[:16, :16] / 16 + 1 / 32

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,24 @@ def encode_part(mask: npt.NDArray[np.bool_], corner: tuple[int, int], size: tupl
     lengths = np.diff(np.concatenate([[0], ends, [width * height]]))
     lengths[3:] -= lengths[1:-2].copy()
     return {"size": [height, width], "counts": "".join(map(_characters, lengths.tolist()))}
+
+
+def decode(encoded: Mapping[str, Any]) -> npt.NDArray[np.bool_]:
+    """The mask (height, width) of a dict that ``encode`` gives."""
+    (height, width), lengths = encoded["size"], list[int]()
+    value = shift = 0
+    for character in encoded["counts"].encode():
+        bits = character - 48
+        value |= (bits & 0x1F) << shift
+        shift += 5
+        if bits & 0x20:
+            continue
+        if bits & 0x10:
+            value -= 1 << shift
+        lengths.append(value + (lengths[-2] if len(lengths) > 2 else 0))
+        value = shift = 0
+    values = np.arange(len(lengths)) % 2 == 1
+    return np.repeat(values, lengths).reshape(width, height).T
 
 
 def _characters(value: int) -> str:

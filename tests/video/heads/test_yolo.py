@@ -17,9 +17,8 @@ from framebind.__main__ import app
 from framebind.video.heads import best_fit, decoder_of
 from framebind.video.model_metadata import ModelMetadata
 from framebind.video.task import Match
+from support.demo_models import two_boxes
 from support.heads import assert_found, candidates, expected, model_of
-from support.model_metadata import with_json
-from support.tiny_models import constants
 from support.video.clips import write_clip
 
 Array = npt.NDArray[Any]
@@ -83,14 +82,7 @@ def test_metadata_decides_and_other_tasks_are_not_taken() -> None:
 
 @pytest.fixture
 def yolo(tmp_path: Path) -> Path:
-    """A YOLO of 12 classes for 64x64 pixels that sees a person in the middle and a truck on the left."""
-    values = np.zeros((1, 16, 84), np.float32)
-    values[0, :2], values[0, 2:4] = 0.5, 0.1
-    values[0, :4, 10], values[0, 4, 10] = (0.5, 0.5, 0.25, 0.5), 0.75
-    values[0, :4, 20], values[0, 4 + 7, 20] = (0.25, 0.5, 0.25, 0.25), 0.5
-    names = {str(number): name for number, name in enumerate(["person", *"abcdef", "truck", *"ghij"])}
-    content = with_json(constants(values, side=64), task="detect", names=names, stride=32, end2end=False)
-    (path := tmp_path / "yolo.tflite").write_bytes(content)
+    (path := tmp_path / "yolo.tflite").write_bytes(two_boxes())
     return path
 
 
