@@ -362,9 +362,17 @@ class Interpreter(Uncopied, litert.Interpreter):
             self._gpu_delegate.ensure_tensor_data_is_readable(tensor_index)
 
     def _check_readable(self, tensor_index: int, subgraph_index: int = 0) -> None:
-        """Raise BindingError for an output that is still on the GPU; a state is copied."""
+        """Raise BindingError for an output that is still on the GPU, and an input that one feeds; a state is copied."""
         delegate = self._gpu_delegate
-        if delegate is None or delegate.is_readable(tensor_index, subgraph_index):
+        if delegate is None:
+            return
+        source = delegate.engine.main.source_of(tensor_index) if not subgraph_index else None
+        if source is not None:
+            raise BindingError(
+                f"tensor {tensor_index} is fed back from output {source} and has no value on the CPU: read that output "
+                f"after a run, with ensure_tensor_data_is_readable({source})"
+            )
+        if delegate.is_readable(tensor_index, subgraph_index):
             return
         if delegate.engine.closed or self._model.subgraphs[subgraph_index].tensors[tensor_index].variable:
             delegate.ensure_tensor_data_is_readable(tensor_index, subgraph_index)

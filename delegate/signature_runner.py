@@ -69,7 +69,7 @@ class SignatureRunner(Uncopied, litert.SignatureRunner):
                         if tensor in fed:
                             if name in kwargs:
                                 interpreter._gpu_delegate.engine.main.check_unfed(tensor)
-                            kwargs[name] = interpreter.get_tensor(tensor)
+                            kwargs[name] = self._interpreter_wrapper.GetTensor(tensor, 0)  # which no kernel reads
                     results = super().__call__(**kwargs)
                     return {name: results[name] for name, tensor in self._outputs if tensor not in fed}
             finally:

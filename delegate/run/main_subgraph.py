@@ -131,6 +131,11 @@ class MainSubgraph:
         """The inputs and outputs of the states that are fed back."""
         return frozenset(tensor for state in self._states for tensor in (state.input, state.output))
 
+    def source_of(self, tensor: int) -> int | None:
+        """The output that feeds an input; None for every other tensor."""
+        state = self._memory.states.get((0, tensor))
+        return state.output if state is not None and state.input == tensor else None
+
     def check_unfed(self, tensor: int) -> None:
         """Raise BindingError for an input or output that is fed back: nothing else can be its value."""
         state, graph = self._memory.states.get((0, tensor)), self._graph

@@ -203,6 +203,9 @@ def test_other_values_for_a_state_are_refused(context: fb.GlContext) -> None:
         interpreter.invoke()
         with pytest.raises(fb.BindingError, match="ensure_tensor_data_is_readable"):
             interpreter.get_tensor(names["r1o"])
+        for read in (interpreter.get_tensor, lambda tensor: interpreter.tensor(tensor)()):
+            with pytest.raises(fb.BindingError, match=f"fed back from output {names['r1o']} .* read that output"):
+                read(names["r1i"])
 
 
 def test_a_signatures_runner_leaves_states_out(context: fb.GlContext, expected: list[dict[str, Array]]) -> None:
