@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 
 import framebind as fb
 from framebind.__main__ import app
+from framebind.video.head import sound
 from framebind.video.heads import best_fit, decoder_of
 from framebind.video.model_metadata import ModelMetadata
 from framebind.video.task import Match
@@ -115,3 +116,16 @@ def test_no_pixel_comes_to_the_cpu(yolo: Path, tmp_path: Path) -> None:
     )
     assert done.exit_code == 0, done.output
     assert "5,376 bytes of results, nothing else" in done.output, "4 bytes for each of 16 x 84 values"
+
+
+def test_senseless_objects_are_left_out() -> None:
+    rows = np.tile(np.array([0.1, 0.2, 0.3, 0.4, 0.9, 1], np.float32), (8, 1))
+    rows[0, 0], rows[1, 2], rows[2, 4] = np.nan, np.inf, np.nan
+    rows[3:6, 5] = np.nan, -1, 1e9
+    found = decoder_of(model_of([rows[None]], (64, 64)), "detect").decode([rows[None]], 0.5)
+    assert len(sound(found).boxes) == 2
+    points, seen = np.zeros((len(found.boxes), 2, 2)), np.ones((len(found.boxes), 2))
+    points[-1, 0, 1], seen[-2, 0] = np.inf, np.nan
+    with_points = found._replace(points=points, point_scores=seen)
+    kept = sound(with_points)
+    assert kept.point_scores is not None and len(kept.boxes) == len(kept.point_scores) == 0
