@@ -240,6 +240,8 @@ class VideoTask:
     """True if the model takes two pictures: the frame before and the new one."""
     is_painted: bool = True
     """True if ``mark`` and ``paint`` of the finder make the same picture as the drawing, on the decoder's frames."""
+    paints: Callable[[Model], bool] | None = None
+    """Says, if ``is_painted``, whether that holds for a model; None: for any."""
     hides: bool = False
     """True if the drawing hides parts of the frame, so that a frame itself, with marks, is never to be shown."""
     enlarges: Callable[[Network], int] | None = None

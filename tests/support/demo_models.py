@@ -88,6 +88,30 @@ def flow_model() -> bytes:
     return tiny_models.build(G(tensors, operators, [0, 1], [5]))
 
 
+def matting_model() -> bytes:
+    """A recurrent matting model of 24 x 32: its foreground is the picture with red and blue exchanged and halved green,
+    and its alpha half of the brightness of a pixel, and half of that in the frame before, which is its state.
+    """
+    picture, state, joined = (1, 24, 32, 3), (1, 24, 32, 8), (1, 24, 32, 11)
+    convolution, concatenation = schema.Conv2DOptionsT(), schema.ConcatenationOptionsT()
+    convolution.strideH = convolution.strideW = 1
+    concatenation.axis = 3
+    colors, alpha = np.zeros((3, 1, 1, 3), np.float32), np.zeros((1, 1, 1, 11), np.float32)
+    colors[[0, 1, 2], 0, 0, [2, 1, 0]] = 1, 0.5, 1
+    alpha[..., :3], alpha[..., 3] = 1 / 6, 1 / 2
+    tensors = [
+        T("src", picture), T("r1i", state), T("both", joined),
+        T("w1", colors.shape, colors), T("b1", (3,), np.zeros(3)), T("fgr", picture),
+        T("w2", alpha.shape, alpha), T("b2", (1,), [0.0]), T("pha", (1, 24, 32, 1)),
+        T("w3", (8, 1, 1, 3), np.full((8, 1, 1, 3), 1 / 3)), T("b3", (8,), np.zeros(8)), T("r1o", state),
+    ]  # fmt: skip
+    operators = [
+        Op("CONCATENATION", [0, 1], [2], concatenation), Op("CONV_2D", [0, 3, 4], [5], convolution),
+        Op("CONV_2D", [2, 6, 7], [8], convolution), Op("CONV_2D", [0, 9, 10], [11], convolution),
+    ]  # fmt: skip
+    return tiny_models.build(G(tensors, operators, [0, 1], [5, 8, 11]))
+
+
 def object_model(path: Path, logits: bool) -> Path:
     """The outputs of mobile_ssd_v2_float_coco: two boxes of class 3 on one place, two of class 7 on different ones."""
     boxes = np.random.default_rng(0).normal(0, 1, (1, 2034, 4)).astype(np.float32)

@@ -17,7 +17,16 @@ from framebind.video.model_file import read_model_file
 from framebind.video.task import Match
 from framebind.video.tasks import tasks_for
 from framebind.video.work import task_for
-from support.demo_models import NAMES, brightness, color_classifier, flow_model, moved, object_model, outputs_of
+from support.demo_models import (
+    NAMES,
+    brightness,
+    color_classifier,
+    flow_model,
+    matting_model,
+    moved,
+    object_model,
+    outputs_of,
+)
 from support.model_metadata import with_flatbuffer, with_json
 from support.tiny_models import chain, channels_first, constants, pack, unpack
 
@@ -28,6 +37,7 @@ def zeros(*shapes: Sequence[int]) -> bytes:
 
 MODELS: dict[str, tuple[str, Callable[[], bytes]]] = {
     "a mask": ("matte", lambda: brightness(1)),
+    "alpha and foreground, with a state": ("matte", matting_model),
     "classes of each pixel": ("segment", lambda: brightness(21)),
     "a coarse map of classes": ("segment", lambda: zeros((1, 16, 16, 150))),
     "a picture": ("style", lambda: chain("EXP", shape=(1, 48, 64, 3))),

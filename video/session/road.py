@@ -7,6 +7,8 @@ from importlib.util import find_spec
 import framebind as fb
 
 from ..apis import BY_NAME, DECODING, GL, is_decoding
+from ..model_file import read_model_file
+from ..models import find_model
 from ..work import Work
 
 
@@ -32,7 +34,15 @@ def planes_api(work: Work) -> fb.Backend | None:
         return None
     if not task.is_painted or (is_painted and work.suffix not in fb.video.VideoWriter.suffixes):
         return None
+    if is_painted and not _is_painted(work):
+        return None
     return GL if is_auto or BY_NAME[backend] is GL else None
+
+
+def _is_painted(work: Work) -> bool:
+    """Whether the CPU can paint the picture of the work's model."""
+    paints = work.video_task.paints
+    return paints is None or paints(read_model_file(find_model(work.model_name), work.options.feedback))
 
 
 def is_on_cuda(work: Work) -> bool:

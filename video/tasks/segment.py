@@ -35,7 +35,7 @@ from ..task import (
     sampling_of,
 )
 from ..vision.captions import draw_legend, draw_notice
-from ..vision.effects import Draw, background_texture, blurred, color_of, cutout, transparent
+from ..vision.effects import Draw, Masked, background_texture, blurred, color_of, cutout, transparent
 from ..vision.labels import read_labels
 from ..vision.masks import OPACITY, SPREAD, GlMask
 from ..vision.masks_on_cpu import CpuMask
@@ -217,11 +217,13 @@ def drawing(
     (image,), (tensor,) = network.inputs, network.outputs
     scores = fb.GlBuffer(4 * math.prod(output.shape.shape), label="the scores")
     network.bind(tensor, scores)
-    effects: dict[str, _Effect] = {}
+    effects: dict[str, Painting] = {}
     if output.channels > 1:
         effects["classes"] = _classes(scene.picture, scores, output)
     if output.channels in (1, len(VOC)):
-        effects.update(_people(scene.picture, scores, output, background))
+        effects.update(
+            people_paintings(scene.picture, GlMask(scores, output.shape, scene.picture.size, person=PERSON), background)
+        )
     chosen = effect or next(iter(effects))
     if chosen not in effects:
         raise fb.ModelError(
@@ -247,7 +249,7 @@ def drawing(
     )
 
 
-class _Effect(NamedTuple):
+class Painting(NamedTuple):
     """The picture of an effect, and the results of the frame that was drawn last; see Drawing."""
 
     draw: Draw
@@ -256,7 +258,7 @@ class _Effect(NamedTuple):
     mask: Callable[[], Mask]
 
 
-def _classes(picture: fb.GlTexture, scores: fb.GlBuffer, output: Segmentation) -> _Effect:
+def _classes(picture: fb.GlTexture, scores: fb.GlBuffer, output: Segmentation) -> Painting:
     """The classes in colour, with a legend."""
     numbers = GlMask(scores, output.shape, picture.size)
     texts = ", ".join(f"vec3{color}" for color in palette(output.channels))
@@ -279,7 +281,7 @@ def _classes(picture: fb.GlTexture, scores: fb.GlBuffer, output: Segmentation) -
 
         return Mask(lambda: numbers.enlarge().read(reason=MASKS)[..., 0], shown, output.names)
 
-    return _Effect(
+    return Painting(
         draw,
         lambda marks: draw_classes(marks, legend, output, picture.size),
         lambda: rows_of(numbers.small(), output),
@@ -287,11 +289,12 @@ def _classes(picture: fb.GlTexture, scores: fb.GlBuffer, output: Segmentation) -
     )
 
 
-def _people(
-    picture: fb.GlTexture, scores: fb.GlBuffer, output: Segmentation, background: str | None
-) -> dict[str, _Effect]:
-    """People before a background or none, and people before a blurred one."""
-    people = GlMask(scores, output.shape, picture.size, person=PERSON)
+def people_paintings(
+    picture: fb.GlTexture, people: GlMask, background: str | None, colors: Masked | None = None
+) -> dict[str, Painting]:
+    """People before a background or none, and people before a blurred one. ``colors`` are those of people, if the model
+    gives them.
+    """
 
     def mask_of(frame: fb.GlTexture) -> fb.GlTexture:
         people.smooth(frame)
@@ -307,12 +310,12 @@ def _people(
         return Mask(lambda: people.large.read(reason=MASKS)[..., 0], shown)
 
     if background is None:
-        cut = transparent(picture, mask_of)
+        cut = transparent(picture, mask_of, colors)
     else:
-        cut = cutout(picture, mask_of, background_texture(background))
-    draws = {"cutout": cut, "blur": blurred(picture, mask_of)}
+        cut = cutout(picture, mask_of, background_texture(background), colors)
+    draws = {"cutout": cut, "blur": blurred(picture, mask_of, colors)}
     return {
-        name: _Effect(draw, lambda marks: None, lambda: rows_of(people.small(), None), mask)
+        name: Painting(draw, lambda marks: None, lambda: rows_of(people.small(), None), mask)
         for name, draw in draws.items()
     }
 

@@ -24,20 +24,18 @@ Draw = Callable[[fb.GlTexture], None]
 Masked = Callable[[fb.GlTexture], fb.GlTexture]
 """Gives the mask of people in a frame: a texture, from 0 to 1 in red."""
 
-_OVER = f"""
-vec3 over(vec3 background, vec3 person, float mask) {{
-    return mix(background, person, smoothstep({NOBODY}, {PERSON_FROM}, mask));
-}}
-"""
+# The part of a pixel that people cover, by the probability of a person, or as a matting model says it.
+_BY_PROBABILITY = f"float covered(float mask) {{ return smoothstep({NOBODY}, {PERSON_FROM}, mask); }}\n"
+_BY_ALPHA = "float covered(float mask) { return mask; }\n"
 # The background picture fills the frame; if it is too wide or too high, it is cut on both sides.
-_CUTOUT = f"""{_OVER}
+_CUTOUT = """
 uniform sampler2D frame, mask, behind;
-void main() {{
+void main() {
     vec2 frame_size = vec2(textureSize(frame, 0)), size = vec2(textureSize(behind, 0));
     vec2 part = frame_size / size / max(frame_size.x / size.x, frame_size.y / size.y);
     vec3 background = texture(behind, (uv - 0.5) * part + 0.5).rgb;
-    color = vec4(over(background, texture(frame, uv).rgb, texture(mask, uv).r), 1.0);
-}}
+    color = vec4(mix(background, texture(frame, uv).rgb, covered(texture(mask, uv).r)), 1.0);
+}
 """
 # The person is left out of the blur, which would otherwise draw a halo around the person.
 _BEHIND = """
@@ -66,13 +64,13 @@ void main() {{
     color /= weights;
 }}
 """
-_BLURRED = f"""{_OVER}
+_BLURRED = """
 uniform sampler2D frame, mask, behind;
-void main() {{
+void main() {
     vec4 background = texture(behind, uv);
     vec3 seen = background.rgb / max(background.a, 0.001);
-    color = vec4(over(seen, texture(frame, uv).rgb, texture(mask, uv).r), 1.0);
-}}
+    color = vec4(mix(seen, texture(frame, uv).rgb, covered(texture(mask, uv).r)), 1.0);
+}
 """
 # Far from people the picture is black, so that the room is not in the file. Near them it is the frame's: codecs mix the
 # colours of neighbouring pixels, and black would show at the edges.
@@ -83,40 +81,61 @@ void main() {{
     float nearby = 0.0;
     for (int at = 0; at < 9; at++)
         nearby = max(nearby, texture(mask, uv + {MARGIN} * pixel * (vec2(at % 3, at / 3) - 1.0)).r);
-    float person = smoothstep({NOBODY}, {PERSON_FROM}, texture(mask, uv).r);
-    color = vec4(nearby > {NOBODY} ? texture(frame, uv).rgb : vec3(0.0), person);
+    float person = covered(texture(mask, uv).r);
+    color = vec4(covered(nearby) > 0.0 ? texture(frame, uv).rgb : vec3(0.0), person);
 }}
 """
 
 
-def cutout(picture: fb.GlTexture, mask: Masked, behind: fb.GlTexture) -> Draw:
-    """Make a function that draws the people of a frame before the background ``behind``."""
-    program = fb.FragmentProgram(_CUTOUT)
-    return lambda frame: program.draw(picture, {"frame": frame, "mask": mask(frame), "behind": behind})
+def cutout(picture: fb.GlTexture, mask: Masked, behind: fb.GlTexture, people: Masked | None = None) -> Draw:
+    """Make a function that draws the people of a frame before the background ``behind``.
+
+    ``people`` gives a texture of people's own colours, of the frame's size, after the mask, which is alpha then; None
+    takes the frame's colours.
+    """
+    program = _program(_CUTOUT, people)
+
+    def draw(frame: fb.GlTexture) -> None:
+        covered = mask(frame)
+        program.draw(picture, {"frame": people(frame) if people else frame, "mask": covered, "behind": behind})
+
+    return draw
 
 
-def transparent(picture: fb.GlTexture, mask: Masked) -> Draw:
-    """Make a function that draws the people of a frame, and alpha, which is straight: 0 behind them."""
-    program = fb.FragmentProgram(_TRANSPARENT)
-    return lambda frame: program.draw(picture, {"frame": frame, "mask": mask(frame)})
+def transparent(picture: fb.GlTexture, mask: Masked, people: Masked | None = None) -> Draw:
+    """Make a function that draws the people of a frame, and alpha, which is straight: 0 behind them.
+
+    ``people`` as for ``cutout``.
+    """
+    program = _program(_TRANSPARENT, people)
+
+    def draw(frame: fb.GlTexture) -> None:
+        covered = mask(frame)
+        program.draw(picture, {"frame": people(frame) if people else frame, "mask": covered})
+
+    return draw
 
 
-def blurred(picture: fb.GlTexture, mask: Masked) -> Draw:
-    """Make a function that draws a frame with everything blurred but the people."""
+def blurred(picture: fb.GlTexture, mask: Masked, people: Masked | None = None) -> Draw:
+    """Make a function that draws a frame with everything blurred but the people. ``people`` as for ``cutout``."""
     width, height = picture.size
     size = (max(round(width * BLURRED_HEIGHT / height), 1), BLURRED_HEIGHT)
     one, two = (fb.GlTexture(*size, "rgba16f", label=f"the background {n}") for n in range(2))
-    behind, blur, show = (fb.FragmentProgram(text) for text in (_BEHIND, _BLUR, _BLURRED))
+    behind, blur, show = fb.FragmentProgram(_BEHIND), fb.FragmentProgram(_BLUR), _program(_BLURRED, people)
     across, down = (1 / size[0], 0.0), (0.0, 1 / size[1])
 
     def draw(frame: fb.GlTexture) -> None:
-        textures = {"frame": frame, "mask": mask(frame)}
-        behind.draw(one, textures, uniforms={"pixel": (across[0], down[1])})
+        covered = mask(frame)
+        behind.draw(one, {"frame": frame, "mask": covered}, uniforms={"pixel": (across[0], down[1])})
         blur.draw(two, {"sharp": one}, uniforms={"pixel": across})
         blur.draw(one, {"sharp": two}, uniforms={"pixel": down})
-        show.draw(picture, {**textures, "behind": one})
+        show.draw(picture, {"frame": people(frame) if people else frame, "mask": covered, "behind": one})
 
     return draw
+
+
+def _program(text: str, people: Masked | None) -> fb.FragmentProgram:
+    return fb.FragmentProgram((_BY_PROBABILITY if people is None else _BY_ALPHA) + text)
 
 
 def is_color(background: str) -> bool:

@@ -59,6 +59,12 @@ void main() {
     color = vec4(texture(frame, uv).rgb, p);
 }
 """
+_ALPHA = """
+void main() {
+    here = ivec2(gl_FragCoord.xy);
+    color = vec4(texture(frame, uv).rgb, clamp(at(0), 0.0, 1.0));
+}
+"""
 _CLASS = """
 void main() {
     here = ivec2(gl_FragCoord.xy);
@@ -131,6 +137,7 @@ void main() {{
 """
 _MASK = "vec4 value(float mask, vec3 here) { return vec4(mask); }\n"
 _MASK_MAIN = "void main() { color = spread(uv, texture(frame, uv).rgb); }\n"
+_SAME_SIZE = "uniform sampler2D small;\nvoid main() { color = vec4(texture(small, uv).a); }\n"
 
 _SMALL_VALUE = """
 uniform sampler2D small;
@@ -151,11 +158,13 @@ class GlMask:
         large: tuple[int, int],
         *,
         person: int | None = None,
+        is_alpha: bool = False,
     ) -> None:
         """``scores`` are float32 of a ``shape``; ``large`` is the frames' size (width, height).
 
         Scores of one channel are probabilities of a person, others those of classes. ``person`` is the number of the
-        class of people, whose mask it is then; None for a mask of all classes.
+        class of people, whose mask it is then; None for a mask of all classes. ``is_alpha`` says that the one channel
+        is the alpha of a matting model: it is not smoothed over time, and at the frames' own size taken as it is.
         """
         self._scores, self._channels, self._is_classes = scores, shape.channels, person is None
         size = shape.size
@@ -164,13 +173,14 @@ class GlMask:
             constants, main = constants + f"const float STAY = {STAY};\n", _CLASS
         else:
             constants += f"const float MEMORY = {MEMORY};\nconst int PERSON = {person};\n"
-            main = _PERSON
+            main = _ALPHA if is_alpha else _PERSON
         self._smooth = fb.FragmentProgram(constants + _SMALL.replace("PLACE", _PLACES[shape.layout]) + main)
         self._previous, self._new = (fb.GlTexture(*size, "rgba16f", label=f"small mask {n}") for n in range(2))
-        self._first = 1.0
-        self._large_size = large
+        self._first, self._large_size = 1.0, large
+        self._follows, self._is_as_large = not is_alpha, is_alpha and size == large
         self._values = fb.GlTexture(*size, "r8", label="values of the small mask")
-        self._textures: dict[str, fb.GlTexture] = {}
+        self.textures: dict[str, fb.GlTexture] = {}
+        """The textures of the last ``smooth``: the frame, and the small mask."""
 
     def smooth(self, frame: fb.GlTexture) -> dict[str, fb.GlTexture]:
         """Make the small mask of a frame. Returns the textures that ``SPREAD`` takes: the frame, and the small mask.
@@ -179,11 +189,10 @@ class GlMask:
         before if that is nearly as good.
         """
         self._previous, self._new = self._new, self._previous
-        self._smooth.draw(
-            self._new, {"frame": frame, "previous": self._previous}, {"scores": self._scores}, {"first": self._first}
-        )
-        self._first, self._textures = 0.0, {"frame": frame, "small": self._new}
-        return self._textures
+        before, first = ({"previous": self._previous}, {"first": self._first}) if self._follows else ({}, {})
+        self._smooth.draw(self._new, {"frame": frame, **before}, {"scores": self._scores}, first)
+        self._first, self.textures = 0.0, {"frame": frame, "small": self._new}
+        return self.textures
 
     def small(self) -> npt.NDArray[Any]:
         """The small mask of the last frame, read: (height, width), from 0 to 1, or the numbers of classes."""
@@ -193,7 +202,7 @@ class GlMask:
 
     def enlarge(self) -> fb.GlTexture:
         """Draw the mask of the last frame at the frame's size, and return it: ``large``."""
-        self._enlarge.draw(self.large, self._textures)
+        self._enlarge.draw(self.large, {"small": self._new} if self._is_as_large else self.textures)
         return self.large
 
     @cached_property
@@ -203,6 +212,8 @@ class GlMask:
 
     @cached_property
     def _enlarge(self) -> fb.FragmentProgram:
+        if self._is_as_large:
+            return fb.FragmentProgram(_SAME_SIZE)
         return fb.FragmentProgram(enlarger(self._channels if self._is_classes else None))
 
     @cached_property

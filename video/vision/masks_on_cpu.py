@@ -18,9 +18,12 @@ Array = npt.NDArray[Any]
 class CpuMask:
     """The mask of a video, by NumPy: that of people, with values from 0 to 1, or of numbers of classes."""
 
-    def __init__(self, person: int | None = None) -> None:
-        """``person`` is the number of the class of people, whose mask it is then; None for a mask of all classes."""
-        self._person = person
+    def __init__(self, person: int | None = None, *, is_alpha: bool = False) -> None:
+        """``person`` is the number of the class of people, whose mask it is then; None for a mask of all classes.
+
+        ``is_alpha`` as for ``GlMask``.
+        """
+        self._person, self._memory = person, 0.0 if is_alpha else MEMORY
         self._small: Array | None = None
 
     @property
@@ -49,7 +52,7 @@ class CpuMask:
         if self._small is None:
             return mask
         unknown = -(mask * np.log2(mask) + (1 - mask) * np.log2(1 - mask))
-        return mask + (self._small - mask) * MEMORY * unknown
+        return mask + (self._small - mask) * self._memory * unknown
 
     def enlarged(self, size: tuple[int, int]) -> npt.NDArray[np.uint8]:
         """The mask at ``size`` (width, height): from 0 to 255, or for each pixel the class with most weight."""
