@@ -85,8 +85,7 @@ def drawing(
     ((output, shape),), layouts = network.outputs.items(), network.layouts
     made = picture_shape(shape, layouts[output])
     if made is None or made.channels != 3:
-        what = f"is {shape}" if made is None else f"has {made.channels} channels"
-        raise fb.ModelError(f"the model's output {what}, which is no picture")
+        raise fb.ModelError(f"the model's output {shape} is no picture of 3 channels")
     painted = fb.GlTexture(*made.size, "rgba8", label="the painted picture")
     sampling = sampling_of(network, mean, std, usual=(0.0, 1.0))
     network.bind_sampled(output, painted, sampling)
