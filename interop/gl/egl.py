@@ -22,6 +22,14 @@ PACKAGES = "on Debian or Ubuntu: apt-get install libegl1 libgl1 libgl1-mesa-dri 
 _PLATFORM_SURFACELESS_MESA = 0x31DD
 """EGL_PLATFORM_SURFACELESS_MESA, of EGL_MESA_platform_surfaceless, which PyOpenGL 3.1 does not have."""
 
+_ERRORS = (
+    "EGL_SUCCESS", "EGL_NOT_INITIALIZED", "EGL_BAD_ACCESS", "EGL_BAD_ALLOC", "EGL_BAD_ATTRIBUTE", "EGL_BAD_CONFIG",
+    "EGL_BAD_CONTEXT", "EGL_BAD_CURRENT_SURFACE", "EGL_BAD_DISPLAY", "EGL_BAD_MATCH", "EGL_BAD_NATIVE_PIXMAP",
+    "EGL_BAD_NATIVE_WINDOW", "EGL_BAD_PARAMETER", "EGL_BAD_SURFACE", "EGL_CONTEXT_LOST",
+)  # fmt: skip
+"""Names of the errors of EGL 1.5, section 3.1: their numbers are consecutive."""
+_ERROR_NAMES = dict(enumerate(_ERRORS, 0x3000))
+
 
 class Egl:
     """The EGL functions as ctypes functions with signatures; extension functions through eglGetProcAddress."""
@@ -46,7 +54,8 @@ class Egl:
 
     def failed(self, what: str) -> DeviceError:
         """The error for a call that failed; ``what`` says which."""
-        return DeviceError(f"{what} failed with EGL error 0x{self.eglGetError():04x}")
+        number = self.eglGetError()
+        return DeviceError(f"{what} failed with {_ERROR_NAMES.get(number, f'EGL error 0x{number:04x}')}")
 
 
 @dataclass

@@ -257,3 +257,12 @@ def test_a_headless_context_is_told_of_a_reset(es: bool) -> None:
         pytest.skip("FRAMEBIND_DEVICES leaves it out")
     with fb.GlContext.headless(es=es) as context:
         assert context.gl.integer(GL.RESET_NOTIFICATION_STRATEGY) == GL.LOSE_CONTEXT_ON_RESET
+
+
+@pytest.mark.parametrize(
+    ("number", "name"), [(0x3009, "EGL_BAD_MATCH"), (0x300E, "EGL_CONTEXT_LOST"), (7, "EGL error 0x0007")]
+)
+def test_errors_of_egl_have_their_names(number: int, name: str) -> None:
+    functions = egl.Egl(ctypes.CDLL(None))
+    functions.eglGetError = lambda: number
+    assert str(functions.failed("creating the context")) == f"creating the context failed with {name}"
