@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from framebind.interop.backends import all_backends
+
 ROOT = Path(__file__).parents[2]
 MAY_IMPORT = {
     "kernels": {"kernels"},
@@ -35,13 +37,19 @@ LATE = {("", "cl"), ("", "public_cuda"), ("", "video"), ("", "video.session.stag
 """Imports that ``framebind.__getattr__`` makes when a name is first used, by file and module: importing framebind does
 not, and video may import framebind.
 """
+APIS = sorted(all_backends(), key=lambda api: (api.rank is not None, api.gl_objects != "own", -(api.rank or 0)))
+"""The records of interop's folders, from the ground up: all share OpenGL's objects, OpenCL asks CUDA for its GPU."""
+API_FLOORS = " ".join(
+    f"{folder} {folder}.draw {folder}.sharing {folder}.compute {folder}.backend"
+    for folder in (api.open.__module__.split(".")[2] for api in APIS)
+)
 FLOORS = {
     "kernels": "tensor colours views target operation codegen ops.arguments ops.window ops.pointwise ops.movement "
     "ops.indexing ops.convolution ops.bottleneck ops.reduction ops.recurrent ops.constant ops cpu_shapes "
     "registry",
     "interop": "errors deprecated uncopied arrays dlpack forks transfers binaries pixel_formats yuv device "
-    "host_arrays loaders backends record null gl gl.compute gl.draw gl.backend cuda cuda.compute cuda.backend "
-    "cl cl.sharing cl.compute cl.backend frames.frame frames.decode frames.read "
+    f"host_arrays loaders backends record {API_FLOORS} "
+    "frames.frame frames.decode frames.read "
     "frames.paint frames.write frames discovery",
     "delegate": "options read report litert transform lower cache compiler plan claim run statistics engine "
     "gpu_delegate automatic alone signature_runner interpreter custom_operators "
