@@ -78,7 +78,7 @@ class Soak:
                 self.samples.append(self._sample(context, now - self.started))
             task.draw(frame)
 
-        return Drawing(draw, task.variants, task.overlay)
+        return Drawing(draw, task.variants, task.mark)
 
     def _sample(self, context: fb.GlContext, seconds: float) -> Sample:
         gc.collect()

@@ -153,7 +153,7 @@ class Drawing:
     draw: Callable[[fb.GlTexture], None]
     variants: Sequence[Variant] = ()
     """The first is the default."""
-    overlay: Callable[[fb.video.Marks], None] | None = None
+    mark: Callable[[fb.video.Marks], None] | None = None
     """Adds marks as ``Finder.mark`` after each draw; whoever shows the picture draws them over it."""
     results: Callable[[], list[dict[str, Any]]] | None = None
     """Gives the results of the last draw, as ``Finder.find``; None if the picture is the only result."""
@@ -166,8 +166,8 @@ class Drawing:
 
     def draw_marks(self, picture: fb.GlTexture, marks: fb.video.Overlay) -> None:
         """Draw the marks of the last draw over its picture, if the task has some."""
-        if self.overlay is not None:
-            self.overlay(marks)
+        if self.mark is not None:
+            self.mark(marks)
             marks.draw(picture)
 
 

@@ -241,7 +241,7 @@ def test_each_effect_copies_nothing_but_the_upload(name: str, model_path: ModelP
                 with fb.transfer_guard("allow"):
                     pictures[choice.name] = scene.picture.read(reason="a test")
 
-        return type(task)(draw, task.variants, task.overlay)
+        return type(task)(draw, task.variants, task.mark)
 
     frames = 4 if name == "deeplabv3_257_mv_gpu" else 3
     report = run(prepare, Options(str(model_path(name)), frames=frames, size="96x64", headless=True))

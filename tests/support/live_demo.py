@@ -31,7 +31,7 @@ def prepare(scene: Scene) -> Drawing:
         tint[0] = ((1.0, 1.0, 1.0), (1.0, 0.0, 0.0))[number]
 
     variants = [Variant("plain", lambda: choose(0)), Variant("red", lambda: choose(1))]
-    return Drawing(draw, variants, lambda overlay: overlay.fill(0, 0, 8, 8, (0.0, 1.0, 0.0)))
+    return Drawing(draw, variants, lambda marks: marks.fill(0, 0, 8, 8, (0.0, 1.0, 0.0)))
 
 
 @demo("")

@@ -47,7 +47,7 @@ class Textures:
 
     def mark(self, *, is_seen: bool) -> None:
         """Draw the marks of the last frame over the picture."""
-        if is_seen and self._drawing.overlay is not None:
+        if is_seen and self._drawing.mark is not None:
             self._drawing.draw_marks(self.picture, self._overlay())
         self._timer.mark("read back")
 

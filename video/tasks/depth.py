@@ -206,7 +206,7 @@ def drawing(scene: Scene, mean: Values | None = None, std: Values | None = None)
 
         return Mask(read, shown)
 
-    return Drawing(draw, overlay=lambda marks: mark_places(marks, found()), results=found, mask=mask)
+    return Drawing(draw, mark=lambda marks: mark_places(marks, found()), results=found, mask=mask)
 
 
 TASK = VideoTask(

@@ -158,7 +158,7 @@ def drawing(scene: Scene, mean: Values | None = None, std: Values | None = None)
             rows.extend(rows_of(reduction.read()[0, :2] / count, picture, target.size))
         return rows
 
-    return Drawing(draw, overlay=lambda marks: mark_motion(marks, found()), results=found)
+    return Drawing(draw, mark=lambda marks: mark_motion(marks, found()), results=found)
 
 
 TASK = VideoTask("", finder, drawing, options=("mean", "std"), has_pairs=True, is_painted=False, fits=fits)
