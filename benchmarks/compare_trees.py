@@ -23,11 +23,10 @@ import typer
 from names import FLOAT
 from samples import Series, measured, write
 
+from framebind.video.apis import APIS, BY_NAME
 from framebind.video.models import find_model
 
 NO_CACHES = {"__GL_SHADER_DISK_CACHE": "0", "CUDA_CACHE_DISABLE": "1", "POCL_KERNEL_CACHE": "0"}
-BACKENDS = {"gl": "opengl", "cl": "opencl", "cuda": "cuda"}
-"""The API's name for ``framebind benchmark``, and for ``benchmarks/initialization.py``."""
 WARM_UP = "3000"
 """Frames of the warm-up, for all trees alike: those before 4c1a5bb time frames before NVIDIA's clock is up."""
 Figures = dict[tuple[str, str, str], list[float]]
@@ -62,7 +61,7 @@ def add_starts(tree: Path, models: list[str], backends: list[str], figures: Figu
     devices: Devices = []
     for backend in backends:
         for model in models:
-            row = run(tree, script, "start", model, BACKENDS[backend], "f16", "", caches=False)
+            row = run(tree, script, "start", model, BY_NAME[backend].name, "f16", "", caches=False)
             figures["start", f"{backend} f16", Path(model).stem].append(row["ms"]["total"])
             devices.append((row["device"], row["driver"]))
     return devices
@@ -91,7 +90,7 @@ def main(
     before: Annotated[Path, typer.Argument(help="The earlier tree, a folder named framebind.")],
     after: Annotated[Path, typer.Argument(help="The later tree.")],
     models: Annotated[list[str] | None, typer.Argument(help="Names, or .tflite files.")] = None,
-    backend: Annotated[str, typer.Option(help="gl, cl, cuda, or several: gl,cl.")] = "gl,cl",
+    backend: Annotated[str, typer.Option(help=f"{', '.join(api.short for api in APIS)}, or several.")] = "gl,cl",
     rounds: Annotated[int, typer.Option(help="How often each tree's frames are timed.")] = 5,
     starts: Annotated[int, typer.Option(help="How often each start is timed.")] = 2,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write each round's figures to this file.")] = None,

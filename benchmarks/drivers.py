@@ -17,12 +17,14 @@ from typing import Annotated
 
 import typer
 
+import framebind as fb
 from framebind.tools.certify.certificate import Certificate, DeviceResult, GroupResult, certificate_from
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results" / "drivers"
 PAGE = HERE.parent / "docs" / "drivers.md"
 SHOWN_FAILURES = 20
+TITLES = {each.short: each.title for api in fb.list_backends() for each in (api, *api.variants)}
 
 HEADER = """# Drivers
 
@@ -96,7 +98,7 @@ def page(results: Sequence[Kept]) -> str:
 
 
 def _api(result: DeviceResult) -> str:
-    return {"gl": "OpenGL", "gles": "OpenGL ES", "cuda": "CUDA"}.get(result.device.name, "OpenCL")
+    return TITLES[result.device.name.partition(":")[0]]
 
 
 def _row(kept: Kept, result: DeviceResult) -> str:

@@ -118,7 +118,7 @@ class Log:
         return self.content[:, : self.size]
 
 
-class Lane:
+class Worker:
     """One thread's model on a context that is current: inputs, outputs, and the bits that each input gives."""
 
     def __init__(self, path: Path, api: fb.Backend, *, rate: bool) -> None:
@@ -241,29 +241,29 @@ class Thread:
         """Run the frames in a separate context, or on a queue of the shared one. Errors are noted, not raised."""
         try:
             with fb.cl.ClContext(context=shared.context) if shared else api.new_context():
-                lane = Lane(self.model, api, rate=self.rate)
+                worker = Worker(self.model, api, rate=self.rate)
                 second = Resized(self.resized, api) if self.resized else None
                 start.wait()
-                self._frames(lane, second, findings)
+                self._frames(worker, second, findings)
         except Exception as error:
             start.abort()
             with findings.lock:
                 findings.errors.append(f"{type(error).__name__}: {error}")
 
-    def _frames(self, lane: Lane, second: Resized | None, findings: Findings) -> None:
-        checks = RATE_CHECKS if self.rate else lane.log.rows
+    def _frames(self, worker: Worker, second: Resized | None, findings: Findings) -> None:
+        checks = RATE_CHECKS if self.rate else worker.log.rows
         resizes = max(self.frames // RESIZES, 1)
         for number in range(self.frames):
             if number % MISTAKE_EVERY == MISTAKE_EVERY - 1:
-                lane.make_a_mistake()
+                worker.make_a_mistake()
                 findings.mistakes += 1
-            lane.frame(number)
+            worker.frame(number)
             if second and number % resizes == 0:
                 findings.wrong += not second.check(number // resizes)
                 findings.resizes += 1
             if number % checks == checks - 1 or number == self.frames - 1 or findings.stop.is_set():
-                before = lane.checked
-                compared, wrong = lane.check(number + 1)
+                before = worker.checked
+                compared, wrong = worker.check(number + 1)
                 with findings.lock:
                     findings.frames += number + 1 - before
                     findings.compared += compared

@@ -29,6 +29,8 @@ import quotes
 import samples
 from samples import Label, Measured, Series
 
+import framebind as fb
+
 HERE = Path(__file__).parent
 RESULTS = HERE / "results"
 PAGE = HERE.parent / "docs" / "performance.md"
@@ -36,7 +38,7 @@ BATCH_PAGE, PEERS_PAGE = PAGE.with_name("tensor-batch-times.md"), PAGE.with_name
 WIDTH = 120
 """The longest line of text on the page, in characters."""
 Cell = str | float | None
-APIS = {"cuda": "CUDA", "cl": "OpenCL", "gl": "OpenGL", "litert-gpu": quotes.LITERT}
+ENGINES = {api.short: api.title for api in fb.list_backends()} | {"litert-gpu": quotes.LITERT}
 """The names of engines on the page."""
 
 
@@ -295,7 +297,7 @@ def shares(measurement: Measured, part: str, whole: str) -> str:
 def named(label: Label) -> str:
     """A label as pages spell it: "cl f16" is "OpenCL f16"."""
     name, space, rest = str(label).partition(" ")
-    return f"{APIS.get(name, name)}{space}{rest}"
+    return f"{ENGINES.get(name, name)}{space}{rest}"
 
 
 def lines_of(header: list[str], rows: list[list[str]], names: int) -> str:

@@ -33,7 +33,7 @@ import cv2
 import numpy as np
 import typer
 from av.video.reformatter import Colorspace
-from runs import Crew, Run
+from runs import ProcessPool, Run
 from sessions import (
     MODELS,
     NO_MODEL,
@@ -214,9 +214,9 @@ def main(
         alone = (ALONE, NO_MODEL, DecodeOnly)
         measured = [alone, *[(name, model, make) for name, make in ways.items() for model in chosen], alone]
         for count in map(int, processes.split(",")):
-            with contextlib.closing(Crew(count)) as crew:
+            with contextlib.closing(ProcessPool(count)) as pool:
                 for name, model, make in measured:
-                    runs = crew.run(make, model, clip, sessions, repeats)
+                    runs = pool.run(make, model, clip, sessions, repeats)
                     report.add(row_of(model, name, sessions, runs, expected.get(model), count))
 
 

@@ -175,7 +175,7 @@ def _trace(sessions: Sequence[Counted], end: threading.Barrier) -> tuple[Sample,
     return tuple(samples)
 
 
-class Crew:
+class ProcessPool:
     """Processes that have an equal part of the sessions each; this process alone if it is one.
 
     They live until ``close``, so that they start once for all rows.

@@ -83,13 +83,14 @@ def test_a_hundred_bound_frames_of_two_threads(tmp_path: Path) -> None:
 def test_endurance_counts_each_wrong_frame(gpu: Device, tmp_path: Path) -> None:
     endurance = script("endurance")
     (tmp_path / "a.tflite").write_bytes(chain("EXP", "ABS", shape=(1, 8, 8, 3)))
-    lane = endurance.Lane(tmp_path / "a.tflite", endurance.BY_NAME[gpu.traits.api], rate=False)
+    worker = endurance.Worker(tmp_path / "a.tflite", endurance.BY_NAME[gpu.traits.api], rate=False)
     for number in range(6):
-        lane.frame(number)
-    assert lane.check(6) == (6, 0)
-    for number in range(6, lane.log.rows + 5):
-        lane.frame(number)
-    assert lane.check(lane.log.rows + 6) == (lane.log.rows, 1), "frame 'rows + 5' was not run: its part is frame 5's"
+        worker.frame(number)
+    assert worker.check(6) == (6, 0)
+    for number in range(6, worker.log.rows + 5):
+        worker.frame(number)
+    rows = worker.log.rows
+    assert worker.check(rows + 6) == (rows, 1), "frame 'rows + 5' was not run: its part is frame 5's"
 
 
 def test_endurance_reads_the_parts_of_a_cuda_array_at_once(recorder: RecordingDriver) -> None:
