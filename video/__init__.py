@@ -7,9 +7,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from ..interop.frames.decode.addresses import StreamOptions, masked_address
     from ..interop.frames.decode.containers import video_seconds
     from ..interop.frames.decode.division import VideoPart, divide_video
-    from ..interop.frames.decode.streams import StreamOptions, masked_address
     from ..interop.frames.decode.tags import VideoTags
     from ..interop.frames.decode.thread_times import WorkTime
     from ..interop.frames.frame import Frame
@@ -61,7 +61,7 @@ _LATE = {
     "Overlay": f"{_FRAMES}.paint.marks_on_textures",
     "Planes": f"{_FRAMES}.paint.planes",
     "Source": f"{_FRAMES}.read.source",
-    "StreamOptions": f"{_FRAMES}.decode.streams",
+    "StreamOptions": f"{_FRAMES}.decode.addresses",
     "VideoPart": f"{_FRAMES}.decode.division",
     "VideoStage": ".session.stage",
     "VideoTags": f"{_FRAMES}.decode.tags",
@@ -73,7 +73,7 @@ _LATE = {
     "divide_video": f"{_FRAMES}.decode.division",
     "join_videos": f"{_FRAMES}.write.joined",
     "list_cameras": f"{_FRAMES}.read.camera",
-    "masked_address": f"{_FRAMES}.decode.streams",
+    "masked_address": f"{_FRAMES}.decode.addresses",
     "open_source": f"{_FRAMES}.read.opening",
     "to_detections": ".results.supervision_objects",
     "to_key_points": ".results.supervision_objects",

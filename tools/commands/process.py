@@ -15,10 +15,10 @@ import framebind as fb
 from ...video.results.outputs import UNFINISHED
 from ...video.signals import ended_by_signals, raise_if_signalled
 from ...video.work import Work, check_model, is_photograph
-from ...video.workers.copies import outputs_of
 from ...video.workers.inputs import Input, find_inputs, name_of, numbered, result_place
 from ...video.workers.job_queue import add_times
 from ...video.workers.jobs import Event, Finished, Job, Lost, Progress
+from ...video.workers.local_files import outputs_of
 from ...video.workers.manifest import Manifest
 from ...video.workers.remote import exists, is_url, plain_url
 from ...video.workers.runners import Runner, choose_runner

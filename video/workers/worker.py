@@ -22,9 +22,9 @@ import framebind as fb
 from ..copies import SAVED_COPIES, copied_for, copied_planes
 from ..session.session import Session
 from ..work import Work
-from .copies import copied, put_outputs
 from .division import divide, expected_frames, join, work_on
 from .jobs import Divided, Event, Finished, Job, Progress, Report
+from .local_files import copied, put_outputs
 
 SESSIONS_PER_GPU = 8
 """Videos at once per GPU: an H100 has seven engines that decode, and one session keeps one busy. With 12, ``detect``

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import SourceError
+from .addresses import PROTOCOLS, StreamOptions, checked_scheme, masked_address, plain_address
 from .pyav import load_av
 from .seeking import packets_from
-from .streams import PROTOCOLS, StreamOptions, checked_scheme, masked_address, plain_address
 
 MAX_PIXELS = 16384 * 8704
 """Pixels per frame that are decoded: twice 8K. A damaged or hostile header may claim any size."""

@@ -15,13 +15,13 @@ import numpy.typing as npt
 from ...errors import BindingError, SourceError
 from ...pixel_formats import BGR, PlanarFormat, nearest_format
 from ...yuv import YuvPicture
+from .addresses import StreamOptions, masked_address
 from .containers import VideoPackets
 from .frame_times import FrameTimes, end_of_packets
 from .nvdec_codecs import accelerated
 from .pyav import load_av
 from .reused_decoder import KeptDecoder, PacketDecoder
 from .rotation import stored_rotation, turn_of
-from .streams import StreamOptions, masked_address
 from .tags import VideoTags, read_tags
 
 _FRUITLESS_SECONDS = 60.0

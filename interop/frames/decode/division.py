@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import SourceError
+from .addresses import masked_address
 from .containers import open_container, video_stream
 from .decoder import VideoDecoder
 from .pyav import load_av
 from .seeking import seconds_of
-from .streams import masked_address
 
 MAX_FRAMES = 100_000_000
 """Frames of a video that is divided: 19 days of 60 frames per second, 800 MB of times."""

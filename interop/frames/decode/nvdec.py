@@ -21,11 +21,11 @@ from ...dlpack import LEGACY_STREAM
 from ...errors import BindingError, SourceError
 from ...yuv import YuvPicture
 from ..frame import Frame
+from .addresses import StreamOptions, masked_address
 from .containers import open_container
 from .decoder import VideoDecoder
 from .pyav import load_av
 from .reused_decoder import KeptDecoder
-from .streams import StreamOptions, masked_address
 
 AHEAD = 3
 """Pictures whose models may still run when another one is decoded."""

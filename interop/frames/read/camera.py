@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy.typing as npt
 
 from ...errors import SourceError
-from ..decode.streams import masked_address
+from ..decode.addresses import masked_address
 from .frame_reader import Pixels
 from .opencv import load_cv2, quiet
 from .yuv_to_rgb import Layout, Matrix, layout_of

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from ...errors import SourceError
 from ...record.context import cuda_contexts
-from ..decode.streams import StreamOptions, checked_scheme, masked_address, plain_address
+from ..decode.addresses import StreamOptions, checked_scheme, masked_address, plain_address
 from .camera import CameraOptions, CameraReader
 from .picture_files import PICTURES, PictureReader, load_picture, open_folder
 from .source import Source

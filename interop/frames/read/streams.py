@@ -9,10 +9,10 @@ from typing import Any
 
 from ...cuda.context import CudaContext
 from ...errors import SourceError
+from ..decode.addresses import StreamOptions, scheme_of
 from ..decode.containers import LIVE_OPEN_SECONDS
 from ..decode.decoder import VideoDecoder
 from ..decode.nvdec import open_nvdec
-from ..decode.streams import StreamOptions, scheme_of
 from .video_files import AvReader, DecodedReader
 from .worker import Waits
 

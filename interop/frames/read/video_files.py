@@ -14,9 +14,9 @@ import numpy as np
 from ...cuda.context import CudaContext
 from ...errors import SourceError
 from ...yuv import YuvPicture
+from ..decode.addresses import StreamOptions
 from ..decode.decoder import MISSING, VideoDecoder
 from ..decode.nvdec import NvdecPictures, open_nvdec
-from ..decode.streams import StreamOptions
 from ..decode.tags import VideoTags
 from ..frame import Frame
 from .frame_reader import Pixels

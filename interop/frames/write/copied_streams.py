@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import SourceError
+from ..decode.addresses import masked_address
 from ..decode.containers import open_container, shown_streams
 from ..decode.frame_times import RunningClock
 from ..decode.seeking import seek_sound
-from ..decode.streams import masked_address
 
 _EARLY = 0.1
 """Seconds by which sound may begin before the first frame: encoders put their delay there."""

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import SourceError
+from ..decode.addresses import masked_address
 from ..decode.containers import open_container
 from ..decode.pyav import load_av
-from ..decode.streams import masked_address
 from .av_file import frames_in
 from .copied_streams import CopiedStreams
 from .replacement import Replacement

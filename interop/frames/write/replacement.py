@@ -12,7 +12,7 @@ import shutil
 from pathlib import Path
 
 from ...errors import SourceError
-from ..decode.streams import masked_address
+from ..decode.addresses import masked_address
 
 _STEM_LETTERS = 40
 """Letters of the file's own name in the name of its unfinished one, which must not be too long for a file system."""

@@ -14,7 +14,7 @@ from ...gl.texture import GlTexture
 from ...transfers import VIDEO_FRAME
 from ...uncopied import Uncopied
 from ...yuv import YuvPicture
-from ..decode.streams import masked_address
+from ..decode.addresses import masked_address
 from ..decode.tags import VideoTags
 from ..decode.thread_times import WorkTime
 from ..frame import Frame

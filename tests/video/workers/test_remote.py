@@ -17,9 +17,9 @@ import framebind as fb
 from framebind.__main__ import app
 from framebind.video.work import Work
 from framebind.video.workers import remote
-from framebind.video.workers.copies import copied
 from framebind.video.workers.inputs import SUFFIXES, find_inputs
 from framebind.video.workers.jobs import Job
+from framebind.video.workers.local_files import copied
 from framebind.video.workers.manifest import NAME
 from support.video.clips import write_clip
 
