@@ -6,14 +6,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from importlib import import_module
+from pathlib import Path
 from pkgutil import iter_modules
 
 import typer
 
 from .. import demos
+from ..tools.common.flags import Labels, Mean, Std, normalization
 from ..video import tasks
-from ..video.task import VideoTask
+from ..video.task import Drawing, Scene, VideoTask
 from ..video.tasks import find_task, task_names
 from ..video.work import RAW, task_for
 from .player.options import Options
@@ -25,7 +28,7 @@ demo = typer.Typer(no_args_is_help=True)
 
 @demo.callback(invoke_without_command=True)
 @with_options("")
-def of_model(options: Options, context: typer.Context) -> None:
+def of_model(options: Options, context: typer.Context, labels: Labels = None, mean: Mean = "", std: Std = "") -> None:
     """Show what a model makes of a camera, a video or a picture: by name, or by the model alone.
 
     Example: python -m framebind demo style_transfer --camera 0
@@ -44,7 +47,7 @@ def of_model(options: Options, context: typer.Context) -> None:
         raise typer.BadParameter(
             f"no task knows the outputs of '{options.model}': name a demo, or save them by process"
         )
-    main(find_task(task).prepare, options)
+    main(_prepared(task, labels, mean, std), options)
 
 
 def _is_given(context: typer.Context, option: str) -> bool:
@@ -53,13 +56,21 @@ def _is_given(context: typer.Context, option: str) -> bool:
     return source is not None and source.name == "COMMANDLINE"
 
 
+def _prepared(name: str, labels: Path | None, mean: str, std: str) -> Callable[[Scene], Drawing]:
+    """Give a task the options that were given. Raises BadParameter for one that it does not take."""
+    task, given = find_task(name), {**({} if labels is None else {"labels": labels}), **normalization(mean, std)}
+    if unknown := [each for each in given if each not in task.options]:
+        raise typer.BadParameter(f"the task '{name}' takes no --{unknown[0]}")
+    return partial(task.prepare, **given)
+
+
 def _command_of(name: str, task: VideoTask) -> Callable[..., None]:
     """The demo of a task that has no file in demos/."""
 
-    def command(options: Options) -> None:
+    def command(options: Options, labels: Labels = None, mean: Mean = "", std: Std = "") -> None:
         if not options.model:
             raise typer.BadParameter(f"the demo '{name}' has no model of its own: name a --model")
-        main(task.prepare, options)
+        main(_prepared(name, labels, mean, std), options)
 
     about = import_module(f"{tasks.__name__}.{name}").__doc__ or ""
     command.__doc__ = f"{about.splitlines()[0]}\n\nExample: python -m framebind demo {name} --camera 0"

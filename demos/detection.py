@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from functools import partial
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from ..tools.common.flags import Labels, Mean, Std, normalization
 from ..video.tasks.detect import TASK
 from .player.options import Options, demo
 from .player.run import main
@@ -19,7 +19,9 @@ def command(
     score: Annotated[
         float | None, typer.Option(min=0, max=1, help="The least score of what is shown; 0.75 for faces, else 0.5.")
     ] = None,
-    labels: Annotated[Path | None, typer.Option(help="The names of the model's classes, one per line.")] = None,
+    labels: Labels = None,
+    mean: Mean = "",
+    std: Std = "",
 ) -> None:
     """Draw boxes around faces, or around objects.
 
@@ -29,7 +31,7 @@ def command(
 
     Example: python -m framebind demo detection --camera 0 --model mobile_ssd_v2_float_coco --labels coco.txt
     """
-    main(partial(TASK.prepare, score=score, labels=labels), options)
+    main(partial(TASK.prepare, score=score, labels=labels, **normalization(mean, std)), options)
 
 
 if __name__ == "__main__":

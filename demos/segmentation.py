@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from ..tools.common.flags import Labels, Mean, Std, normalization
 from ..video.tasks.segment import BACKGROUND, TASK, Effect
 from .player.options import Options, demo
 from .player.run import main
@@ -22,12 +23,16 @@ def command(
     background: Annotated[
         str, typer.Option(help="The background of people who are cut out: a colour as #rrggbb, or a picture.")
     ] = BACKGROUND,
+    labels: Labels = None,
+    mean: Mean = "",
+    std: Std = "",
 ) -> None:
     """Colour the classes in a camera, a video or a picture, cut people out, or blur their background.
 
     Example: python -m framebind demo segmentation --camera 0 --model selfie_segmentation --effect blur
     """
-    main(partial(TASK.prepare, effect=effect, background=background), options)
+    given = normalization(mean, std)
+    main(partial(TASK.prepare, effect=effect, background=background, labels=labels, **given), options)
 
 
 if __name__ == "__main__":

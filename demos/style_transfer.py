@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from ..tools.common.flags import Mean, Std, normalization
 from ..video.tasks.style import ANY_STYLE, TASK
 from .player.options import Options, demo
 from .player.run import main
@@ -21,6 +22,8 @@ def command(
         list[Path] | None,
         typer.Option(help="A picture of the style, for a model that takes any style; up to 9, for keys 1 to 9."),
     ] = None,
+    mean: Mean = "",
+    std: Std = "",
 ) -> None:
     """Paint a camera, a video or a picture in the style of another picture.
 
@@ -29,7 +32,7 @@ def command(
     Example: python -m framebind demo style_transfer --camera 0 --style waves.jpg --style mosaic.png
     """
     model = options.model or (ANY_STYLE if style else TASK.model)
-    main(partial(TASK.prepare, styles=style or ()), replace(options, model=model))
+    main(partial(TASK.prepare, styles=style or (), **normalization(mean, std)), replace(options, model=model))
 
 
 if __name__ == "__main__":

@@ -123,6 +123,23 @@ def test_options_come_behind_the_name_of_a_demo() -> None:
     assert CliRunner().invoke(app, ["demo", "--headless"]).exit_code == 2
 
 
+@pytest.mark.parametrize("context", ["gl"], indirect=True)
+@pytest.mark.usefixtures("context")
+def test_a_demo_normalizes_pictures_as_its_options_say(tmp_path: Path) -> None:
+    (path := tmp_path / "colors.tflite").write_bytes(color_classifier())
+    cv2.imwrite(str(tmp_path / "a.png"), np.full((240, 320, 3), (0, 255, 0), np.uint8))
+    command = ["demo", "--model", str(path), "--source", str(tmp_path / "a.png"), "--headless", "--frames", "1"]
+    pictures = []
+    for options in ([], ["--mean", "0", "--std", "1"], ["--mean", "0,2,0", "--std", "0.1"]):
+        output = tmp_path / f"{len(pictures)}.png"
+        done = CliRunner().invoke(app, [*command, "--output", str(output), *options])
+        assert done.exit_code == 0, done.output
+        pictures.append(cv2.imread(str(output)))
+    assert not np.array_equal(pictures[1], pictures[2]), "the scores are others"
+    refused = CliRunner().invoke(app, ["demo", "blur", "--headless", "--mean", "0"])
+    assert refused.exit_code == 2 and "the task 'blur' takes no --mean" in refused.output
+
+
 @pytest.mark.parametrize(
     ("name", "task"),
     [

@@ -24,6 +24,7 @@ STYLES: dict[State, str] = {"ok": "", "warning": "yellow", "missing": "red"}
 EXTRAS = {
     "cuda": "the backend 'cuda'",
     "parquet": "process --save parquet",
+    "supervision": "to_detections and to_key_points",
     "remote": "videos and results behind URLs",
     "ray": "process --ray",
     "demos": "styles of demo style_transfer --model style_transfer_f16_384",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -17,7 +17,7 @@ from ...video.signals import ended_by_signals
 from ...video.tasks import task_names
 from ...video.work import DETECT, RAW, STYLE, Work, task_for
 from ..common.console import make_console, plain
-from ..common.flags import VideoFlags, with_flags
+from ..common.flags import Labels, Mean, Std, VideoFlags, normalization, with_flags
 from ..displays.streams import as_line, shown
 
 Streams = Annotated[
@@ -32,10 +32,6 @@ Task = Annotated[
     ),
 ]
 Model = Annotated[str, typer.Option(help="A .tflite file or a known model; by default the task's own.")]
-Labels = Annotated[
-    Path | None,
-    typer.Option(help="The names of the model's classes, one per line; by default those in the model's own file."),
-]
 Jsonl = Annotated[Path | None, typer.Option(help="Append a line per result to this file.")]
 All = Annotated[bool, typer.Option("--all", help="Write a line for each frame, also if nothing is found in it.")]
 Web = Annotated[
@@ -67,6 +63,8 @@ def watch(
     task: Task = "",
     model: Model = "",
     labels: Labels = None,
+    mean: Mean = "",
+    std: Std = "",
     jsonl: Jsonl = None,
     all_frames: All = False,
     web: Web = "",
@@ -86,7 +84,10 @@ def watch(
     console = make_console(stderr=True, soft_wrap=True)
     if all_frames and jsonl is None:
         raise typer.BadParameter("lines go to the file of --jsonl: name one", param_hint="--all")
-    work, options = _work(task, model, labels, flags), _options(streams, stall, give_up, allow)
+    work, options = (
+        _work(task, model, {"labels": labels, **normalization(mean, std)}, flags),
+        _options(streams, stall, give_up, allow),
+    )
     if record is not None and work.task == STYLE:
         raise typer.BadParameter("'style' finds nothing that could be recorded", param_hint="--record")
     place, sites = _place(web), _sites(embed or [], web)
@@ -109,17 +110,17 @@ def watch(
         raise typer.Exit(1)
 
 
-def _work(task: str, model: str, labels: Path | None, flags: VideoFlags) -> Work:
-    given, task = task, task_for(task, model, DETECT, flags.feedback)
+def _work(task: str, model: str, given: dict[str, Any], flags: VideoFlags) -> Work:
+    named, task = task, task_for(task, model, DETECT, flags.feedback)
     if task == RAW:
         raise typer.BadParameter(
             "raw outputs are for `process`: name a task that says what was found; no task knows the model by itself"
-            if not given
+            if not named
             else "raw outputs are for `process`: a task says what was found",
             param_hint="--task",
         )
     try:
-        return Work(task, model, save=(), labels=labels, options=flags.model_options())
+        return Work(task, model, save=(), options=flags.model_options(), **given)
     except ValueError as error:
         raise typer.BadParameter(str(error)) from error
 

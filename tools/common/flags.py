@@ -64,6 +64,20 @@ BOOLEAN = re.compile(r"(--[\w-]+)=(true|false|1|0)")
 """The form of a flag that is on or off in TensorFlow Lite's tools."""
 
 
+Labels = Annotated[
+    Path | None,
+    typer.Option(help="The names of the model's classes, one per line; by default those in the model's own file."),
+]
+Mean = Annotated[
+    str,
+    typer.Option(
+        help="Mean of the picture's values, 0 to 1, that the model takes as 0; one, or three with commas between; by "
+        "default what the model's file says, or what models of the task usually take."
+    ),
+]
+Std = Annotated[str, typer.Option(help="Their standard deviation, likewise.")]
+
+
 def canonical(name: str) -> str:
     """The name of an option here; underscores count as hyphens. typer calls this for each word that may be a name."""
     name = name.replace("_", "-")
@@ -287,3 +301,15 @@ def _check_chart(path: Path | None) -> Path | None:
 def chart_option(help: str) -> Callable[..., object]:
     """An option whose value is the file of a chart; it is checked before the command begins."""
     return typer.Option(metavar="FILE", callback=_check_chart, help=f"{help}: a .html, .svg or .png file.")
+
+
+def normalization(mean: str, std: str) -> dict[str, Any]:
+    """The given ones of ``Mean`` and ``Std``, as options of tasks. Raises BadParameter for what is no number."""
+    return {name: _numbers(text, name) for name, text in (("mean", mean), ("std", std)) if text}
+
+
+def _numbers(text: str, name: str) -> tuple[float, ...]:
+    try:
+        return tuple(float(each) for each in text.split(","))
+    except ValueError as error:
+        raise typer.BadParameter(f"'{text}' is no number, and no three with commas", param_hint=f"--{name}") from error

@@ -12,7 +12,7 @@ from ...video.results.tables import load_pyarrow
 from ...video.tasks import task_names
 from ...video.vision.effects import ALPHA_NAME, BLUR_NAME, check_background, is_color
 from ...video.work import Save, Work, default_save, default_suffix, task_for
-from .flags import VideoFlags
+from .flags import Labels, Mean, Std, VideoFlags, normalization
 
 Option = typer.Option
 
@@ -43,18 +43,9 @@ class WorkOptions:
             "in the rows."
         ),
     ] = "video"
-    labels: Annotated[
-        Path | None,
-        Option(help="The names of the model's classes, one per line; by default those in the model's own file."),
-    ] = None
-    mean: Annotated[
-        str,
-        Option(
-            help="Mean of the picture's values, 0 to 1, that the model takes as 0; one, or three with commas between; "
-            "by default what the model's file says, or what models of the task usually take."
-        ),
-    ] = ""
-    std: Annotated[str, Option(help="Their standard deviation, likewise.")] = ""
+    labels: Labels = None
+    mean: Mean = ""
+    std: Std = ""
     background: Annotated[
         str,
         Option(
@@ -101,8 +92,8 @@ class WorkOptions:
                 task, self.model, save=cast("tuple[Save, ...]", kinds), masks=self.masks,
                 suffix=self.suffix or default_suffix(self.background), codec=self.codec, quality=self.quality,
                 every=self.every, start=self.start, end=self.end, labels=self.labels,
-                background=_resolved(self.background), mean=_numbers(self.mean, "--mean"),
-                std=_numbers(self.std, "--std"), options=flags.model_options(),
+                background=_resolved(self.background), options=flags.model_options(),
+                **normalization(self.mean, self.std),
             )  # fmt: skip
         except ValueError as error:
             raise typer.BadParameter(str(error)) from error
@@ -113,12 +104,3 @@ def _resolved(background: str) -> str:
     if not background or background in (BLUR_NAME, ALPHA_NAME) or is_color(background):
         return background
     return str(Path(background).resolve())
-
-
-def _numbers(text: str, option: str) -> tuple[float, ...] | None:
-    if not text:
-        return None
-    try:
-        return tuple(float(each) for each in text.split(","))
-    except ValueError as error:
-        raise typer.BadParameter(f"'{text}' is no number, and no three with commas", param_hint=option) from error

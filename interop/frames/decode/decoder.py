@@ -256,7 +256,7 @@ class VideoDecoder:
             self._decoding.abandon()
             raise
         if like is not None:
-            self.format, self._target, self.size, self._turn = like.format, like._target, like.size, like._turn
+            self.format, self._target, self.size, self._angle = like.format, like._target, like.size, like._angle
 
     def _why_nothing(self, start: float, end: float | None) -> str:
         """The message for a file without a frame between ``start`` and ``end``."""
@@ -273,7 +273,7 @@ class VideoDecoder:
         if self.format is None and self._target != BGR and not self.is_on_gpu:
             self.format = _planar_format(self._converted(first))
             self._target = self._target if self.format else BGR  # of a matrix that swscale alone knows
-        self._turn = turn_of(first)
+        self._angle = float(first.rotation)
         container, stream, context = self.packets.container, self.packets.stream, self._decoding.context
         self._tags = (
             stream.sample_aspect_ratio or context.sample_aspect_ratio,
@@ -306,7 +306,7 @@ class VideoDecoder:
     @property
     def turn(self) -> int:
         """Degrees clockwise by which frames are to be turned to be shown: 0, 90, 180 or 270."""
-        return self._turn
+        return turn_of(self._angle)
 
     @property
     def rotation(self) -> int:

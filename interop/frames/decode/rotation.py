@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
 
-
-def turn_of(frame: Any) -> int:
+def turn_of(angle: float) -> int:
     """Degrees clockwise by which frames are to be turned to be shown: 0, 90, 180 or 270.
 
-    ``frame`` is the first one, of PyAV: it has the angle of the container's display matrix, counterclockwise.
+    ``angle`` is that of the container's display matrix in degrees counterclockwise, as each frame of PyAV has it
+    (``av.VideoFrame.rotation``).
     """
-    return round(-float(frame.rotation) / 90) % 4 * 90
+    return round(-angle / 90) % 4 * 90
 
 
 def stored_rotation(turn: int) -> int:

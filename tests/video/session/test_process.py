@@ -229,7 +229,8 @@ def test_a_model_of_another_task_is_one_error_before_the_first_video(
         write_clip(tmp_path / name)
     given = ("--task", "detect", "--model", model_path("selfie_segmentation"), "--output", tmp_path / "new")
     done = CliRunner().invoke(app, ["process", *map(str, (tmp_path / "a.mp4", tmp_path / "b.mp4", *given))])
-    assert isinstance(done.exception, fb.ModelError) and "is no detector that is known here" in str(done.exception)
+    assert isinstance(done.exception, fb.ModelError)
+    assert "is no model of the task 'detect' that is known here" in str(done.exception)
     assert not (tmp_path / "new").exists()
 
 
