@@ -60,6 +60,8 @@ class Row:
     noise: float = 0.0
     samples: list[float] = field(default_factory=list[float])
     why_not: str = ""
+    same_rows: int | None = None
+    """Rows of a result (1, rows, values) that LiteRT has too, in any order; counted if the error is too large."""
     device: tuple[str, str] = ("", "")
     """The name and the driver of the API's device."""
 
@@ -85,6 +87,14 @@ def error_of(found: Sequence[Array], wanted: Sequence[Array]) -> float:
     """The largest difference of any output, divided by the output's largest value."""
     pairs = [(one.astype(np.float64), other.astype(np.float64)) for one, other in zip(found, wanted, strict=True)]
     return max(float(np.abs(one - other).max()) / (float(np.abs(other).max()) or 1.0) for one, other in pairs)
+
+
+def same_rows(found: Sequence[Array], wanted: Sequence[Array]) -> int | None:
+    """The number of rows of the one result (1, rows, values) that are among LiteRT's; None for other results."""
+    if len(found) != 1 or found[0].ndim != 3:
+        return None
+    (mine,), (theirs,) = found[0], wanted[0]
+    return sum(bool(np.abs(theirs - row).max(1).min() < LARGEST_ERROR) for row in mine)
 
 
 def noise_of(path: Path, values: Values, wanted: Sequence[Array]) -> float:
@@ -118,8 +128,11 @@ def check(path: Path, api: fb.Backend, precision: str, values: Values, wanted: S
     times = _milliseconds(interpreter, delegate, runs) if runs else []
     partitions, steps, told = len(delegate.partitions()), len(delegate.steps()), delegate.statistics()
     delegate.close()
-    on, error, device = f"{api.short} {precision}", error_of(found, wanted), (told.device, told.driver)
-    return Row(path.stem, on, len(operators), on_gpu, partitions, steps, error, samples=times, device=device)
+    error = error_of(found, wanted)
+    return Row(
+        path.stem, f"{api.short} {precision}", len(operators), on_gpu, partitions, steps, error, samples=times,
+        same_rows=same_rows(found, wanted) if error > LARGEST_ERROR else None, device=(told.device, told.driver),
+    )  # fmt: skip
 
 
 def _milliseconds(interpreter: fb.Interpreter, delegate: fb.GpuDelegate, runs: int) -> list[float]:
@@ -165,7 +178,8 @@ def line_of(row: Row) -> str:
     median = f"{statistics.median(row.samples):.3f}" if row.samples else ""
     operators = f"{row.on_gpu}/{row.operators}"
     figures = f"{operators:>9} {row.partitions:5} {row.steps:5} {error:>8} {row.noise:8.1e} {median:>8}"
-    return f"{row.model:22} {row.on:10} {figures} {row.why_not}"
+    rows = "" if row.same_rows is None else f"{row.same_rows} rows are LiteRT's"
+    return f"{row.model:22} {row.on:10} {figures} {row.why_not or rows}"
 
 
 def table(file: Path) -> Iterator[str]:
