@@ -16,6 +16,8 @@ import numpy.typing as npt
 from .model_metadata import MOST_CLASSES
 from .network import Crop, Values
 from .task import Fit, Model, picture_of
+from .vision import ssd
+from .vision.boxes import decode_boxes, select
 from .vision.regions import fitted
 
 Array = npt.NDArray[Any]
@@ -78,6 +80,29 @@ class Head:
     """Says whether a model has such outputs, from its file alone; None if it does not. The model has one picture."""
     decoder: Callable[[Model], Decoder]
     """Makes the arithmetic for a model that ``fits``."""
+
+
+def decode_anchors(
+    outputs: tuple[int, int, int], anchors: Array, *, first: int, overlap: float, coding: float | Array = 1.0
+) -> Callable[[Sequence[Array], float], Found]:
+    """Make ``Decoder.decode`` for a box and scores at each of these anchors, rows as in vision/ssd.py.
+
+    ``outputs`` has the number of the output with boxes, that with scores, and the number of classes; ``first`` is the
+    first class that is no background. Boxes are multiplied by ``coding`` before ``decode_boxes``. Models put out
+    probabilities or logits; the first frame says which: a score below 0 is no probability.
+    """
+    (places, numbers, classes), is_logit = outputs, None
+
+    def decode(given: Sequence[Array], least: float) -> Found:
+        nonlocal is_logit
+        values, scores = given[places].reshape(-1, 4) * coding, given[numbers].reshape(-1, classes)
+        if is_logit is None:
+            is_logit = bool(np.nanmin(scores) < 0)
+        least = ssd.logit(least) if is_logit else least
+        boxes, kept, best = select(scores, values, anchors, decode_boxes, least=least, first=first, overlap=overlap)
+        return Found(boxes, kept, ssd.sigmoid(best) if is_logit else best)
+
+    return decode
 
 
 def sound(found: Found) -> Found:

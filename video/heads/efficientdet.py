@@ -7,17 +7,15 @@ width relative to its anchor.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from ..head import Decoder, Found, Head
+from ..head import Decoder, Head, decode_anchors
 from ..layouts import PictureShape
 from ..task import Fit, Match, Model, picture_of
 from ..vision import ssd
-from ..vision.boxes import decode_boxes, select
 
 Array = npt.NDArray[Any]
 LEAST, OVERLAP = 0.4, 0.5
@@ -41,21 +39,8 @@ def decoder(model: Model) -> Decoder:
     """1xNx4 and 1xNxC with EfficientDet's anchors (19206 at 320x320)."""
     found, picture = _places_and_scores(model), picture_of(model)
     assert found is not None and picture is not None, "the model fits"
-    places, numbers, classes = found
-    anchors, is_logit = anchors_of(picture), None
-
-    def decode(outputs: Sequence[Array], least: float) -> Found:
-        nonlocal is_logit
-        values, scores = outputs[places].reshape(-1, 4) * CODING, outputs[numbers].reshape(-1, classes)
-        if is_logit is None:
-            is_logit = bool(np.nanmin(scores) < 0)
-        boxes, kept, best = select(
-            scores, values, anchors, decode_boxes, least=ssd.logit(least) if is_logit else least, first=0,
-            overlap=OVERLAP,
-        )  # fmt: skip
-        return Found(boxes, kept, ssd.sigmoid(best) if is_logit else best)
-
-    return Decoder(decode, classes, LEAST, "letterboxed", (0.5, 0.5))
+    decode = decode_anchors(found, anchors_of(picture), first=0, overlap=OVERLAP, coding=CODING)
+    return Decoder(decode, found[2], LEAST, "letterboxed", (0.5, 0.5))
 
 
 def anchors_of(picture: PictureShape) -> Array:

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
-from ..head import Decoder, Found, Head
+from ..head import Decoder, Head, decode_anchors
 from ..task import Fit, Match, Model, picture_of
 from ..vision import ssd
-from ..vision.boxes import decode_boxes, select
 
 Array = npt.NDArray[Any]
 LEAST, OVERLAP = 0.5, 0.5
@@ -25,28 +22,11 @@ def fits(model: Model) -> Fit | None:
 
 
 def decoder(model: Model) -> Decoder:
-    """1xNx4 and 1xNxC with SSD MobileNet's anchors (2034 at 320x320, 1917 at 300x300).
-
-    Class 0 is the background. Models put out probabilities or logits; the first frame says which: a score below 0 is no
-    probability.
-    """
+    """1xNx4 and 1xNxC with SSD MobileNet's anchors (2034 at 320x320, 1917 at 300x300). Class 0 is the background."""
     found, picture = _places_and_scores(model), picture_of(model)
     assert found is not None and picture is not None, "the model fits"
-    (places, numbers, classes), is_logit = found, None
-    anchors = ssd.coco_anchors(picture.height)
-
-    def decode(outputs: Sequence[Array], least: float) -> Found:
-        nonlocal is_logit
-        values, scores = outputs[places].reshape(-1, 4), outputs[numbers].reshape(-1, classes)
-        if is_logit is None:
-            is_logit = bool(np.nanmin(scores) < 0)
-        boxes, kept, best = select(
-            scores, values, anchors, decode_boxes, least=ssd.logit(least) if is_logit else least, first=1,
-            overlap=OVERLAP,
-        )  # fmt: skip
-        return Found(boxes, kept, ssd.sigmoid(best) if is_logit else best)
-
-    return Decoder(decode, classes, LEAST, "stretched", (0.5, 0.5))
+    decode = decode_anchors(found, ssd.coco_anchors(picture.height), first=1, overlap=OVERLAP)
+    return Decoder(decode, found[2], LEAST, "stretched", (0.5, 0.5))
 
 
 def _places_and_scores(model: Model) -> tuple[int, int, int] | None:
