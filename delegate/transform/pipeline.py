@@ -15,6 +15,7 @@ from .concatenations import join_concatenations, share_reshaped
 from .epilogues import fuse_epilogues, fuse_input_ops
 from .graph import Graph
 from .instance_norm import fuse_instance_norm
+from .layer_norm import fuse_layer_norm
 from .max_pools import fuse_max_pools
 from .padding import merge_padding, read_padding_as_zeros
 from .quantized_steps import merge_rounding, sum_integers
@@ -38,7 +39,9 @@ class Pass:
 PASSES: tuple[Pass, ...] = (
     # Half of a model's operators may only convert constants: no other pass looks at them.
     Pass(remove_unused),
-    Pass(collapse_ranks),
+    # Formulas are spelled in the operators of the model, before reshapes and copies come between them.
+    Pass(fuse_layer_norm, after=(remove_unused,)),
+    Pass(collapse_ranks, after=(fuse_layer_norm,)),
     # A copy that was of rank 5 and more is a strided one now, or repeats an operand.
     Pass(align_ranks),
     Pass(merge_reshapes, after=(collapse_ranks, align_ranks)),

@@ -16,9 +16,10 @@ from framebind.kernels.ops.convolution.grouped_conv import GroupedConvolution
 from framebind.kernels.ops.convolution.transpose_conv import TransposeConvolution
 from framebind.kernels.ops.pointwise.elementwise import Elementwise
 from framebind.kernels.ops.reduction.instance_norm import InstanceNorm
+from framebind.kernels.ops.reduction.layer_norm import LayerNorm
 from framebind.kernels.ops.window import SAME, VALID, Window
 from framebind.tools.certify.cases.operator_models import Array, values
-from support.cases.references import convolve, depthwise, instance_norm, transpose_convolve
+from support.cases.references import convolve, depthwise, instance_norm, layer_norm, transpose_convolve
 
 
 @dataclass(frozen=True)
@@ -110,6 +111,16 @@ def normalization_cases() -> list[NodeCase]:
     return [
         NodeCase("large mean", "INSTANCE_NORM", InstanceNorm(1e-5), (x + 100, gamma, beta), instance_norm(1e-5)),
         NodeCase("many pixels", "INSTANCE_NORM", InstanceNorm(1e-3), large, instance_norm(1e-3)),
+        *(
+            NodeCase(
+                f"{shape} {centred}",
+                "LAYER_NORM",
+                LayerNorm(1e-3, centred),
+                (values(*shape) + 2,),
+                layer_norm(1e-3, centred),
+            )
+            for shape, centred in (((2, 3, 5, 13), True), ((1, 1, 7, 300), True), ((3, 6, 5, 8), False))
+        ),
     ]
 
 

@@ -115,3 +115,11 @@ def instance_norm(epsilon: float) -> Callable[[Array, Array, Array], npt.NDArray
         return (x - mean) / np.sqrt(variance + epsilon) * gamma + beta
 
     return compute
+
+
+def layer_norm(epsilon: float, centred: bool) -> Callable[[Array], npt.NDArray]:
+    def compute(x: Array) -> npt.NDArray:
+        difference = x - (x.mean(-1, keepdims=True, dtype=np.float64) if centred else 0.0)
+        return difference / np.sqrt(np.square(difference).mean(-1, keepdims=True) + epsilon)
+
+    return compute

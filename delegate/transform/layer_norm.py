@@ -1,0 +1,113 @@
+"""The pass that finds the operators that spell out a normalization of each row of values, and makes them one node.
+
+    m = mean(x)     v = mean((x - m)^2)     r = 1 / sqrt(v + epsilon)        over the last dimension
+
+    y = (x - m) * r     or     x * r - m * r     or     x * f - m * f     or     x * f + (beta - m * f), f = r * gamma
+
+and without a mean (RMSNorm, arXiv:1910.07467, equation 4): y = x * r, with v = mean(x^2). Layer normalization is that
+of arXiv:1607.06450, section 3. What scales and shifts y behind it stays with other passes, which fuse it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ...kernels.operation import FusedOp
+from ...kernels.ops.reduction.layer_norm import LayerNorm
+from ...kernels.ops.reduction.reduce import Reduction
+from .graph import Graph, Node
+from .numbering import Number, Numbering, between
+
+LONGEST = 8
+"""The nodes of the longest formula from its first mean to its result, and the reshapes between them."""
+Found = tuple[LayerNorm, tuple[FusedOp, ...]]
+"""A normalization, and what scales and shifts its result."""
+
+
+def fuse_layer_norm(graph: Graph) -> None:
+    """Replace the operators of each normalization by one LAYER_NORM node."""
+    numbering: Numbering | None = None
+    for node in graph.forwards():
+        if not isinstance(node.operation, Reduction) or node.operation.kind != "MEAN":
+            continue
+        numbering = numbering or Numbering(graph)
+        for x, result, (operation, epilogue) in _matches(graph, numbering, node):
+            members = between(graph, x, result)
+            if members is not None:
+                name = "LAYER_NORM" if operation.centred else "RMS_NORM"
+                graph.substitute(members, Node(name, operation, (x,), (result,), epilogue))
+                break
+
+
+def _matches(graph: Graph, numbering: Numbering, mean: Node) -> Iterator[tuple[int, int, Found]]:
+    """The normalizations of which a node may be the first mean: of what, the result, and how."""
+    behind = _behind(graph, mean)
+    for x in _normalized(graph, mean):
+        shape = graph.tensors[x].shape
+        if shape[-1:] in ((), (1,)):
+            continue
+        formulas = dict(_formulas(graph, numbering, x, behind))
+        for result in (node.outputs[0] for node in behind if graph.tensors[node.outputs[0]].shape == shape):
+            if numbering.of(result) in formulas:
+                yield x, result, formulas[numbering.of(result)]
+
+
+def _normalized(graph: Graph, mean: Node) -> set[int]:
+    """The tensors whose normalization may begin so: the input of the mean, and that of a square before it."""
+    square = graph.producer(mean.inputs[0])
+    return {mean.inputs[0]} if square is None else {mean.inputs[0], square.inputs[0]}
+
+
+def _behind(graph: Graph, mean: Node) -> list[Node]:
+    """The nodes that depend on the mean over at most as many nodes as a formula has, the nearest first."""
+    found: dict[Node, None] = {}
+    layer = [mean]
+    for _ in range(LONGEST):
+        layer = [reader for node in layer for tensor in node.outputs for reader in graph.readers(tensor)]
+        layer = [node for node in dict.fromkeys(layer) if node not in found]
+        found |= dict.fromkeys(layer)
+    return list(found)
+
+
+def _formulas(graph: Graph, numbering: Numbering, x: int, nodes: list[Node]) -> Iterator[tuple[Number, Found]]:
+    """The number of every spelling of a normalization of ``x`` with the constants of these nodes."""
+    shape = graph.tensors[x].shape
+    rows = [axis < len(shape) - 1 for axis, size in enumerate(shape) if size != 1]
+    apply, number = numbering.apply, numbering.of(x)
+
+    def spread(value: Number) -> Number:
+        return numbering.repeated(value, rows)
+
+    def columns(vector: int) -> Number:
+        return numbering.repeated(numbering.of(vector), [not row for row in rows])
+
+    def mean_of(value: Number) -> Number:
+        return numbering.reduced("MEAN", value, (len(rows) - 1,))
+
+    mean = mean_of(number)
+    centred = apply("SUB", number, spread(mean))
+    epsilons, vectors = _constants(graph, nodes, shape[-1])
+    for epsilon in epsilons:
+        shift = numbering.constant(epsilon)
+        inverse = apply("RSQRT", apply("ADD", mean_of(apply("SQUARE", number)), shift))
+        yield apply("MUL", number, spread(inverse)), (LayerNorm(epsilon, centred=False), ())
+        inverse = apply("RSQRT", apply("ADD", mean_of(apply("SQUARE", centred)), shift))
+        product, scaled = apply("MUL", inverse, mean), apply("MUL", number, spread(inverse))
+        plain: Found = LayerNorm(epsilon), ()
+        yield apply("MUL", centred, spread(inverse)), plain
+        yield apply("SUB", scaled, spread(product)), plain
+        for gamma in vectors:
+            factor = apply("MUL", spread(inverse), columns(gamma))
+            scaled, product = (apply("MUL", value, factor) for value in (number, spread(mean)))
+            scale = FusedOp("MUL", gamma)
+            yield apply("SUB", scaled, product), (LayerNorm(epsilon), (scale,))
+            for beta in vectors:
+                rest = apply("SUB", columns(beta), product)
+                yield apply("ADD", scaled, rest), (LayerNorm(epsilon), (scale, FusedOp("ADD", beta)))
+
+
+def _constants(graph: Graph, nodes: list[Node], channels: int) -> tuple[set[float], set[int]]:
+    """The numbers, and the tensors of one value per channel, that these nodes read."""
+    tensors = {i: graph.tensors[i].constant for node in nodes for i in node.operands}
+    numbers = {float(v.reshape(-1)[0]) for v in tensors.values() if v is not None and v.size == 1}
+    return numbers, {i for i, v in tensors.items() if v is not None and v.shape[-1:] == (v.size,) == (channels,)}
