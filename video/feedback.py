@@ -4,8 +4,9 @@ The first input is the picture. Of the others, an input is fed by an output
 
 1. if both have one shape and type, and names that differ in "i" and "o" at the end (r1i, r1o), or in "in" and "out", or
    "input" and "output" (state_in, state_out);
-2. or, if no names pair up: by order. All further inputs of more than one value, of which none is a picture of 1, 3 or 4
-   channels, have the shapes and types of as many outputs, the last ones, and there is another output before these.
+2. or, if no names pair up: by order. All further inputs of more than one value have the shapes and types of as many
+   outputs, the last ones, and there is another output before these. None of them is a picture beside the first one: of
+   its height and width, with 1, 3 or 4 channels.
 
 An input of one value, as RVM's downsample_ratio, is not a state.
 """
@@ -25,6 +26,8 @@ HELP = (
     "States of a recurrent model, output:input with commas between (r1o:r1i,r2o:r2i; names or numbers), or none; by "
     "default those whose names or shapes pair up, as `inspect` shows."
 )
+_CHANNELS = (1, 3, 4)
+"""Channels of pictures."""
 Details = Sequence[Mapping[str, Any]]
 """Tensors as LiteRT describes them."""
 
@@ -78,7 +81,7 @@ def _by_name(inputs: Details, outputs: Details) -> dict[int, int]:
 def _by_order(inputs: Details, outputs: Details) -> dict[int, int]:
     states = [each for each in inputs[1:] if math.prod(each["shape"]) > 1]
     last = outputs[len(outputs) - len(states) :]
-    if not 0 < len(states) < len(outputs) or any(_is_picture(each["shape"]) for each in states):
+    if not 0 < len(states) < len(outputs) or any(_is_beside(each["shape"], inputs[0]["shape"]) for each in states):
         return {}
     pairs = list(zip(last, states, strict=True))
     return {int(o["index"]): int(i["index"]) for o, i in pairs} if all(_alike(*pair) for pair in pairs) else {}
@@ -94,6 +97,10 @@ def _alike(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     return tuple(one["shape"]) == tuple(other["shape"]) and one["dtype"] == other["dtype"]
 
 
-def _is_picture(shape: Sequence[int]) -> bool:
-    """Whether a tensor may be a picture, with channels last or first."""
-    return len(shape) == 4 and (shape[3] in (1, 3, 4) or (shape[1] in (1, 3, 4) and min(shape[2:]) > 4))
+def _is_beside(shape: Sequence[int], picture: Sequence[int]) -> bool:
+    """Whether a tensor may be a further picture: of the first one's sides, with channels last or first as there."""
+    if len(shape) != 4 or len(picture) != 4:
+        return False
+    is_first = picture[1] in _CHANNELS and picture[3] not in _CHANNELS
+    axis = 1 if is_first else 3
+    return shape[axis] in _CHANNELS and all(shape[n] == picture[n] for n in (1, 2, 3) if n != axis)
