@@ -287,6 +287,7 @@ class GpuDelegate(Uncopied):
         rotation: float | Sequence[float] = 0.0,
         flip: str = "",
         layout: TensorLayout | None = None,
+        pad: Values | None = None,
     ) -> None:
         """Let the model read (an input) or write (an output) ``obj`` in place of CPU memory, from the next invoke on.
 
@@ -312,7 +313,8 @@ class GpuDelegate(Uncopied):
         output texture has the tensor's size and gets value * std + mean.
 
         An array of uint8 is a picture as an input texture is, (height, width, channels) or (channels, height, width)
-        with 1, 3 or 4 channels, called r, g, b and a in their order there. A YuvPicture is one too, with r, g and b.
+        with 1, 3 or 4 channels, called r, g, b and a in their order there. A YuvPicture is one too, with r, g and b;
+        its a is 1.
         A Frame of a Source is bound upright: ``crop`` and ``rotation`` are those of the upright picture.
 
         A model that ``resize_tensor_input`` gave N frames takes one buffer that holds them all, or a list with an
@@ -342,6 +344,9 @@ class GpuDelegate(Uncopied):
             "horizontal", "vertical" or "both": how the rectangle, or the output, is mirrored.
         layout
             "nchw" or "nhwc": the order of the tensor's dimensions if it is a picture, in place of ``layout_of``.
+        pad
+            The texel, from 0 to 1, beyond an input texture if the rectangle is larger: one number, or one for each
+            channel of the tensor; 114 / 255 is the grey of YOLO's letterbox. None continues the texture's edge.
 
         Raises
         ------
@@ -354,7 +359,7 @@ class GpuDelegate(Uncopied):
             tensor_index = tensor_number(self.engine.model, tensor_index)
         if isinstance(obj, _HOLDERS):
             obj, crop, rotation = stored(obj, crop, rotation)
-        values: Any = (mean, std, order, crop, rotation, flip, layout)
+        values: Any = (mean, std, order, crop, rotation, flip, layout, pad)
         if not self.engine.main.rebind(obj, tensor_index, values):
             self.engine.main.bind(obj, tensor_index, mappings(*values))
 

@@ -40,6 +40,7 @@ class PictureMapping(TypedDict, total=False):
     rotation: float
     flip: str
     layout: TensorLayout | None
+    pad: Values | None
 
 
 class TensorBuffer(Uncopied):
@@ -122,7 +123,7 @@ class TensorBuffer(Uncopied):
         texture
             A GlTexture, a moderngl Texture, or the GL name of a 2-D texture.
         mapping
-            ``mean``, ``std``, ``order``, ``crop``, ``rotation``, ``flip`` and ``layout`` of
+            ``mean``, ``std``, ``order``, ``crop``, ``rotation``, ``flip``, ``layout`` and ``pad`` of
             ``GpuDelegate.bind_buffer_to_tensor``, which says which textures fit a tensor.
 
         Raises

@@ -136,13 +136,15 @@ class Picture:
     ``format`` is a key of TEXTURE_CHANNELS. ``order`` names the texture's channels in the order of the tensor's
     ("rgb", "bgr", "r", "rgba" ...). ``sampling`` is "exact" if every tensor pixel is one texel, else "bilinear".
     The place of the pixels in the texture and the scale of texels (mean, std) are four float4 parameters of the
-    dispatch, not part of the source: see ``picture_parameters``.
+    dispatch, not part of the source: see ``picture_parameters``. If it ``is_padded``, pixels beyond the texture have
+    the value of one more float4 (``padding_parameters``); else its edge continues.
     """
 
     shape: Shape
     format: str
     order: str
     sampling: Literal["exact", "bilinear"] = "exact"
+    is_padded: bool = False
 
     nbytes = 0
 
@@ -180,8 +182,9 @@ class PlanePicture:
 
     It has no memory itself: each plane is an argument of the same kernel (see ``plane_name``). The channels of the
     planes, one plane after the other, are "rgba"; or, with ``colours``, luma and the two chromas, from which "rgb" is
-    computed. ``order`` and ``sampling`` mean the same as in Picture. ``memories`` has the number of the bound object
-    that holds each plane. Parameters: those of a Picture, and a float4 for each plane.
+    computed, and "a" is 1. ``order``, ``sampling`` and ``is_padded`` mean the same as in Picture. ``memories`` has the
+    number of the bound object that holds each plane. Parameters: the four float4 of a Picture, one for each plane, and
+    the padding's.
     """
 
     shape: Shape
@@ -190,6 +193,7 @@ class PlanePicture:
     order: str
     sampling: Literal["exact", "bilinear"] = "exact"
     colours: YuvColours | None = None
+    is_padded: bool = False
 
     nbytes = 0
 
@@ -210,11 +214,11 @@ Sampled = Picture | PlanePicture
 
 def parameter_count(view: View) -> int:
     """The number of floats that a kernel takes by value for a sampled argument: four float4, and one more for each
-    plane.
+    plane and for the padding.
     """
     if not isinstance(view, Sampled):
         return 0
-    return 16 + (4 * len(view.planes) if isinstance(view, PlanePicture) else 0)
+    return 16 + (4 * len(view.planes) if isinstance(view, PlanePicture) else 0) + 4 * view.is_padded
 
 
 def plane_name(picture: str, number: int) -> str:
@@ -286,6 +290,14 @@ def plane_parameters(size: tuple[int, int], pitch: int = 0, first_row: int = 0) 
     the buffer at which it begins. Floats hold whole numbers up to 2^24.
     """
     return (float(size[0]), float(size[1]), float(pitch), float(first_row))
+
+
+def padding_parameters(
+    channels: int, pad: tuple[float, ...], *, mean: tuple[float, ...] = (0.0,), std: tuple[float, ...] = (1.0,)
+) -> tuple[float, ...]:
+    """The float4 of a padding: the tensor's values, (pad - mean) / std, where the tensor lies beyond the texture."""
+    pads, means, stds = (_per_channel(values, channels) for values in (pad, mean, std))
+    return (*[(p - m) / s for p, m, s in zip(pads, means, stds, strict=True)], *[0.0] * (4 - channels))
 
 
 def _per_channel(values: tuple[float, ...], channels: int) -> tuple[float, ...]:

@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from .model_metadata import MOST_CLASSES
-from .network import Crop, Values
-from .task import Fit, Model, picture_of
+from .network import Crop, Sampling, Values
+from .task import Fit, Model, picture_of, sampling_of
 from .vision import ssd
 from .vision.boxes import decode_boxes, select
 from .vision.regions import fitted
@@ -58,16 +58,22 @@ class Decoder:
     """Mean and standard deviation of the picture's values, if neither the user nor the model's file names them."""
     names: Sequence[str] = ()
     """The names of the classes, if the model's kind has them and neither the user nor the file names them."""
+    pad: float | None = None
+    """The texel around a letterboxed picture in training, from 0 to 1; None repeats the pixels of its edge."""
 
     def crop(self, model: Model, size: tuple[int, int]) -> Crop:
         """The part (x, y, width, height) of a picture of ``size`` (width, height) that the model sees.
 
-        A letterboxed one is larger than the picture: beyond the picture, the pixels of its edge are repeated.
+        A letterboxed one is larger than the picture: what is beyond has the texel ``pad``.
         """
         picture = picture_of(model)
         assert picture is not None, "heads take models of one picture"
         whole = (0.0, 0.0, float(size[0]), float(size[1]))
         return fitted(size, picture.size) if self.framing == "letterboxed" else whole
+
+    def sampling(self, model: Model, crop: Crop, mean: Values | None = None, std: Values | None = None) -> Sampling:
+        """The sampling of that part, normalized as the user says, or the model's file, or else as is usual."""
+        return sampling_of(model, mean, std, usual=self.usual, crop=crop)._replace(pad=self.pad)
 
 
 @dataclass(frozen=True)

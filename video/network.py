@@ -44,6 +44,8 @@ class Sampling(NamedTuple):
     std: Values
     crop: Crop | None
     rotation: float
+    pad: float | None = None
+    """The texel beyond the picture, from 0 to 1; None continues its edge."""
 
 
 class Network:
@@ -149,12 +151,13 @@ class Network:
         std: Values = 1.0,
         crop: Crop | None = None,
         rotation: float = 0.0,
+        pad: float | None = None,
     ) -> None:
         """Bind a picture or buffer to an input or output, from the next ``run`` on.
 
-        ``mean`` to ``rotation`` are for pictures, as in ``fb.GpuDelegate.bind_buffer_to_tensor``.
+        ``mean`` to ``pad`` are for pictures, as in ``fb.GpuDelegate.bind_buffer_to_tensor``.
         """
-        self.bind_sampled(tensor, obj, Sampling(mean, std, crop, rotation))
+        self.bind_sampled(tensor, obj, Sampling(mean, std, crop, rotation, pad))
 
     def bind_sampled(self, tensor: int, obj: Any, sampling: Sampling) -> None:
         """Bind as ``bind``, with the arguments in one value."""
@@ -317,9 +320,7 @@ def _read(obj: fb.GlTexture | fb.GlBuffer, sampling: Sampling, shape: tuple[int,
         return obj.read(reason=COPYING)[: math.prod(shape)].reshape(shape)
     sizes, texels = picture_shape(shape, layout), obj.read(reason=COPYING)
     assert sizes is not None, "a texture was bound"
-    picture = resample(texels, (sizes.height, sizes.width), sampling.crop, sampling.rotation)[..., : sizes.channels]
-    if texels.dtype == np.uint8:
-        picture /= np.float32(255)
+    picture = sampled(texels, (sizes.height, sizes.width), sampling)[..., : sizes.channels]
     return sizes.to_tensor((picture - np.asarray(sampling.mean, np.float32)) / np.asarray(sampling.std, np.float32))
 
 
@@ -332,6 +333,19 @@ def _write(obj: fb.GlTexture | fb.GlBuffer, sampling: Sampling, sizes: PictureSh
     if obj.format in ("rgba8", "r8"):
         picture = np.rint(np.clip(picture, 0, 1) * 255).astype(np.uint8)
     obj.write(np.ascontiguousarray(picture), reason=COPYING)
+
+
+def sampled(texels: Array, size: tuple[int, int], sampling: Sampling) -> Array:
+    """The texels (from 0 to 1) of a bound picture (height, width, channels) at ``size`` (height, width), before mean
+    and std.
+    """
+    picture = resample(texels, size, sampling.crop, sampling.rotation)
+    if texels.dtype == np.uint8:
+        picture /= np.float32(255)
+    if sampling.pad is not None:
+        x, y = _positions(texels.shape[:2], size, sampling.crop, sampling.rotation)
+        picture[(x < 0) | (x >= texels.shape[1]) | (y < 0) | (y >= texels.shape[0])] = sampling.pad
+    return picture
 
 
 def resample(texels: Array, size: tuple[int, ...], crop: Crop | None = None, rotation: float = 0.0) -> Array:
@@ -354,19 +368,24 @@ def _bilinear(
     texture: tuple[int, int], size: tuple[int, int], crop: Crop | None, rotation: float
 ) -> tuple[list[Array], list[Array]]:
     """The numbers of the four texels around each pixel of the result, and their weights."""
-    if crop is None:
-        width, height = texture if rotation % 180 == 90 else texture[::-1]
-        crop = ((texture[1] - width) / 2, (texture[0] - height) / 2, width, height)
-    y, x = np.mgrid[0 : size[0], 0 : size[1]]
-    x, y = ((x + 0.5) / size[1] - 0.5) * crop[2], ((y + 0.5) / size[0] - 0.5) * crop[3]
-    cosine, sine = math.cos(math.radians(rotation)), math.sin(math.radians(rotation))
-    x, y = (
-        np.clip(crop[0] + crop[2] / 2 + cosine * x - sine * y - 0.5, 0, texture[1] - 1).ravel(),
-        np.clip(crop[1] + crop[3] / 2 + sine * x + cosine * y - 0.5, 0, texture[0] - 1).ravel(),
-    )
+    x, y = _positions(texture, size, crop, rotation)
+    x, y = np.clip(x - 0.5, 0, texture[1] - 1).ravel(), np.clip(y - 0.5, 0, texture[0] - 1).ravel()
     left, top = x.astype(np.int64), y.astype(np.int64)
     right, bottom = np.minimum(left + 1, texture[1] - 1), np.minimum(top + 1, texture[0] - 1)
     across, down = x - left, y - top
     corners = [row * texture[1] + column for row in (top, bottom) for column in (left, right)]
     weights = [v * h for v in (1 - down, down) for h in (1 - across, across)]
     return corners, [weight.astype(np.float32)[:, None] for weight in weights]
+
+
+def _positions(
+    texture: tuple[int, ...], size: tuple[int, ...], crop: Crop | None, rotation: float
+) -> tuple[Array, Array]:
+    """The place (x, y) of each pixel's centre in the texture, in texels."""
+    if crop is None:
+        width, height = texture if rotation % 180 == 90 else texture[::-1]
+        crop = ((texture[1] - width) / 2, (texture[0] - height) / 2, width, height)
+    y, x = np.mgrid[0 : size[0], 0 : size[1]]
+    x, y = ((x + 0.5) / size[1] - 0.5) * crop[2], ((y + 0.5) / size[0] - 0.5) * crop[3]
+    cosine, sine = math.cos(math.radians(rotation)), math.sin(math.radians(rotation))
+    return crop[0] + crop[2] / 2 + cosine * x - sine * y, crop[1] + crop[3] / 2 + sine * x + cosine * y

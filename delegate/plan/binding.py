@@ -92,6 +92,7 @@ class TextureMapping(NamedTuple):
     rotation: float = 0.0
     flip: str = ""
     layout: TensorLayout | None = None
+    pad: Values | None = None
 
 
 Mappings = TextureMapping | list[TextureMapping]

@@ -7,7 +7,7 @@ from typing import Literal
 
 from ...interop.errors import BindingError
 from ...kernels.tensor import Shape
-from ...kernels.views import picture_parameters
+from ...kernels.views import padding_parameters, picture_parameters
 from .binding import TextureMapping, Values
 
 ORDERS = {1: "r", 2: "rg", 3: "rgb", 4: "rgba"}
@@ -40,6 +40,11 @@ def check_mapping(where: str, mapping: TextureMapping, channels: int) -> None:
             raise BindingError(
                 f"{where}: {name} {given} must be one finite number, or one for each of {channels} channels"
             )
+    if mapping.pad is not None and not _is_pad(mapping.pad, channels):
+        raise BindingError(
+            f"{where}: pad {mapping.pad} must be one finite number, or one for each of {channels} channels: the texels "
+            "(from 0 to 1) beyond the picture"
+        )
     if 0.0 in values_of(mapping.std):
         raise BindingError(f"{where}: std is 0; a tensor value is (texel - mean) / std, with texels from 0 to 1")
     if mapping.flip not in FLIPS:
@@ -52,13 +57,28 @@ def check_mapping(where: str, mapping: TextureMapping, channels: int) -> None:
 
 
 def mapped_parameters(
-    shape: Shape, size: tuple[int, int], mapping: TextureMapping, *, write: bool
+    shape: Shape,
+    size: tuple[int, int],
+    mapping: TextureMapping,
+    *,
+    write: bool = False,
+    planes: tuple[float, ...] = (),
 ) -> tuple[float, ...]:
-    """The parameters of a picture of (width, height) pixels, bound to a tensor of BHWC ``shape``."""
-    return picture_parameters(
-        shape, size, crop=mapping.crop, rotation=mapping.rotation, flip=mapping.flip,
-        mean=values_of(mapping.mean), std=values_of(mapping.std), write=write,
-    )  # fmt: skip
+    """The parameters of a picture of (width, height) pixels, bound to a tensor of BHWC ``shape``.
+
+    ``planes`` are those of its planes.
+    """
+    mean, std = values_of(mapping.mean), values_of(mapping.std)
+    placed = picture_parameters(
+        shape, size, crop=mapping.crop, rotation=mapping.rotation, flip=mapping.flip, mean=mean, std=std, write=write
+    )
+    padding = () if mapping.pad is None else padding_parameters(shape[3], values_of(mapping.pad), mean=mean, std=std)
+    return placed + planes + padding
+
+
+def _is_pad(pad: Values, channels: int) -> bool:
+    values = values_of(pad)
+    return len(values) in (1, channels) and all(map(math.isfinite, values))
 
 
 def sampling_of(

@@ -199,7 +199,8 @@ def _planes_again(planes: PlacedPlanes, colours: YuvColours | None, previous: Bi
     if not isinstance(view, PlanePicture) or bool(planes.hosts) != bool(previous.hosts):
         return None
     alike = (planes.views, planes.memories, colours) == (view.planes, view.memories, view.colours)
-    if not alike or planes.size != (parameters[3], parameters[7]) or planes.parameters != parameters[16:]:
+    before = parameters[16 : 16 + 4 * len(view.planes)]
+    if not alike or planes.size != (parameters[3], parameters[7]) or planes.parameters != before:
         return None
     return replace(previous, resource=planes.resources[0], others=planes.resources[1:], hosts=planes.hosts)
 
@@ -208,8 +209,9 @@ def _planes(
     planes: PlacedPlanes, video: YuvPicture | None, tensor: TensorInfo, where: str, mapping: TextureMapping
 ) -> Binding:
     """A picture in planes: of bytes, or of ``video``."""
-    shape, has = tensor.picture_shape, 3 if video is not None else planes.channels
+    shape = tensor.picture_shape
     channels = shape[3]
+    has = min(max(channels, 3), 4) if video is not None else planes.channels  # a fourth channel of video is 1: opaque
     if tensor.dtype != "float32" or shape[0] != 1 or channels > has:
         or_pictures = f" or a list of {shape[0]} pictures" if channels <= has else ""
         raise BindingError(
@@ -221,8 +223,9 @@ def _planes(
     view = PlanePicture(
         shape, planes.views, planes.memories, order,
         sampling_of(planes.size, shape, mapping), video.colours if video is not None else None,
+        is_padded=mapping.pad is not None,
     )  # fmt: skip
-    parameters = mapped_parameters(shape, planes.size, mapping, write=False) + planes.parameters
+    parameters = mapped_parameters(shape, planes.size, mapping, planes=planes.parameters)
     first, *others = planes.resources
     return Binding(
         first, view, parameters, cost_of_picture(tensor, write=False), others=tuple(others), hosts=planes.hosts,
@@ -233,7 +236,7 @@ def _planes(
 def _check_unmapped(label: str, what: str, mapping: TextureMapping) -> None:
     if mapping._replace(layout=None) != TextureMapping():
         raise BindingError(
-            f"{what} cannot be bound to {label}, a buffer, with mean, std, order, crop, rotation or flip: "
+            f"{what} cannot be bound to {label}, a buffer, with mean, std, order, crop, rotation, flip or pad: "
             "those are for textures; a buffer holds the tensor's own values"
         )
 
@@ -287,7 +290,10 @@ def _texture(
     if write:
         _check_writable(device, where, resource, (width, height), mapping)
     parameters = mapped_parameters(shape, resource.size, mapping, write=write)
-    view = Picture(shape, resource.format, order, sampling_of(resource.size, shape, mapping, write=write))
+    view = Picture(
+        shape, resource.format, order, sampling_of(resource.size, shape, mapping, write=write),
+        is_padded=mapping.pad is not None,
+    )  # fmt: skip
     how = cost_of_picture(tensor, write=write)
     return Binding(resource, view, parameters, how, channels_last=tensor.channels_first)
 
@@ -301,8 +307,8 @@ def _check_writable(
             f"{where}: kernels of {device.traits.name} cannot write {resource.format}; "
             f"take one of {', '.join(sorted(formats))}"
         )
-    if mapping.crop is not None or mapping.rotation:
-        raise BindingError(f"{where}: crop and rotation are for inputs; an output can only be flipped")
+    if mapping.crop is not None or mapping.rotation or mapping.pad is not None:
+        raise BindingError(f"{where}: crop, rotation and pad are for inputs; an output can only be flipped")
     if resource.size != size:
         raise BindingError(
             f"{where}: an output texture has the tensor's size, {size[0]}x{size[1]} texels, and this one has "

@@ -101,6 +101,7 @@ def mappings(
     rotation: float | Sequence[float],
     flip: str,
     layout: TensorLayout | None,
+    pad: Values | None,
 ) -> Mappings:
     """The relation of texels and values as the user gives it: one for each frame if ``crop`` or ``rotation`` is a list.
 
@@ -110,13 +111,13 @@ def mappings(
     rotations: Any = None if isinstance(rotation, int | float) else rotation
     if crops is None and isinstance(rotation, int | float):
         whole: Any = crop
-        return TextureMapping(mean, std, order, whole, rotation, flip, layout)
+        return TextureMapping(mean, std, order, whole, rotation, flip, layout, pad)
     if crops is None:
         crops = [crop] * len(rotations)
     rotations = [rotation] * len(crops) if rotations is None else rotations
     if len(crops) != len(rotations):
         raise BindingError(f"there are {len(crops)} crops and {len(rotations)} rotations: give one for each frame")
-    return [TextureMapping(mean, std, order, c, r, flip, layout) for c, r in zip(crops, rotations, strict=True)]
+    return [TextureMapping(mean, std, order, c, r, flip, layout, pad) for c, r in zip(crops, rotations, strict=True)]
 
 
 def _is_number(value: Any) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..views import ENCODED_FORMATS, TEXTURE_CHANNELS, Picture
+from ..views import ENCODED_FORMATS, TEXTURE_CHANNELS, Picture, Sampled
 from .macro import SLICE, Macro
 from .source import Argument
 
@@ -21,7 +21,17 @@ def picture_read(argument: Argument, name: str) -> Macro:
     place = f"{given}_parameter0, {given}_parameter1, TO_F(x_), TO_F(y_)"
     encode = "true" if view.format in ENCODED_FORMATS else "false"
     texel = f"order_{given}(sample_{view.sampling}({given}_image, {place}, {encode}))"
-    return Macro(name, SLICE, f"({texel} * {given}_parameter2 + {given}_parameter3)")
+    return Macro(name, SLICE, padded(argument, f"({texel} * {given}_parameter2 + {given}_parameter3)"))
+
+
+def padded(argument: Argument, value: str) -> str:
+    """The value at a pixel of a sampled tensor: ``value``, or, beyond a padded picture, that of the padding."""
+    view, given = argument.view, argument.name
+    assert isinstance(view, Sampled)
+    if not view.is_padded:
+        return value
+    place = f"{given}_parameter0, {given}_parameter1, TO_F(x_), TO_F(y_)"
+    return f"(is_in_picture({place}) ? {value} : {given}_parameter{argument.quads - 1})"
 
 
 def picture_store(argument: Argument) -> str:

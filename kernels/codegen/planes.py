@@ -9,6 +9,7 @@ from __future__ import annotations
 from ..views import Plane, PlanePicture, plane_name
 from .dialect import Dialect
 from .macro import SLICE, Macro, literal
+from .pictures import padded
 from .source import Argument, Buffer
 
 
@@ -41,7 +42,7 @@ def plane_order_function(argument: Argument) -> str:
             for row in view.colours.rows()
         ]
         body = f"float4 rgb = clamp(F4V({', '.join(products)}, 0.0f), F4(0.0f), F4(1.0f)); "
-        texel = {"r": "rgb.x", "g": "rgb.y", "b": "rgb.z"}
+        texel = {"r": "rgb.x", "g": "rgb.y", "b": "rgb.z", "a": "1.0f"}
     lanes = [texel[channel] for channel in view.order] + ["0.0f"] * (4 - len(view.order))
     parameters = ", ".join(f"float4 p{number}" for number in range(len(view.planes)))
     return f"float4 order_{argument.name}({parameters}) {{ {body}return F4V({', '.join(lanes)}); }}"
@@ -51,7 +52,8 @@ def plane_picture_read(argument: Argument, name: str) -> Macro:
     """The macro ``name``, which reads a pixel of the tensor."""
     values = [_sampled(argument, number) for number in range(len(_view(argument).planes))]
     texel = f"order_{argument.name}({', '.join(values)})"
-    return Macro(name, SLICE, f"({texel} * {argument.name}_parameter2 + {argument.name}_parameter3)")
+    value = f"({texel} * {argument.name}_parameter2 + {argument.name}_parameter3)"
+    return Macro(name, SLICE, padded(argument, value))
 
 
 def _sampled(argument: Argument, number: int) -> str:

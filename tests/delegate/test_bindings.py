@@ -116,8 +116,8 @@ def test_refusals_say_what_to_do(obj: Any, mapping: dict[str, Any], says: str) -
     "obj, tensor, mapping, says",
     [
         (texture(7, 4), IMAGE, {}, "an output texture has the tensor's size, 6x4 texels, and this one has 7x4"),
-        (texture(), IMAGE, {"rotation": 90.0}, "crop and rotation are for inputs; an output can only be flipped"),
-        (texture(), IMAGE, {"crop": (0, 0, 6, 4)}, "crop and rotation are for inputs"),
+        (texture(), IMAGE, {"rotation": 90.0}, "crop, rotation and pad are for inputs; an output can only be flipped"),
+        (texture(), IMAGE, {"crop": (0, 0, 6, 4)}, "crop, rotation and pad are for inputs"),
         (texture(), SCORES, {}, "a texture holds batch 1 and 1 to 4 channels; bind a buffer of 2016 bytes"),
         (texture(), TensorInfo("b", (2, 4, 6, 3), "float32"), {}, "a texture holds batch 1"),
         (buffer(999), TensorInfo("q", (1, 4, 6, 3), "int8"), {}, "it is int8, and only float32 tensors"),

@@ -37,6 +37,7 @@ PIXELS = RNG.integers(0, 256, (18, 32, 4), np.uint8)
 SAME_SIZE = RNG.integers(0, 256, (HEIGHT, WIDTH, 4), np.uint8)
 LUMA, CHROMA = PIXELS[..., 0].copy(), PIXELS[::2, ::2, 1:3].copy()
 PLACE: dict[str, Any] = {"crop": (1.5, 1.0, 20.0, 12.0), "rotation": 30.0, "flip": "horizontal"}
+LETTERBOX: dict[str, Any] = {"crop": (-4.0, -9.0, 40.0, 44.0), "pad": 114 / 255, "mean": 0.25, "std": 0.5}
 SCALE: dict[str, Any] = {"mean": (0.5, 0.4, 0.3), "std": (0.2, 0.25, 0.3)}
 
 
@@ -157,6 +158,8 @@ PICTURES: dict[str, tuple[Callable[[Device], Any], dict[str, Any]]] = {
     "texture, a region turned": (lambda gpu: texture(gpu, PIXELS), PLACE | SCALE | {"order": "bgr"}),
     "array of bytes": (lambda _: PIXELS[..., :3], PLACE),
     "array of bytes, channels first": (lambda _: PIXELS[..., :3].transpose(2, 0, 1), SCALE),
+    "texture, letterboxed": (lambda gpu: texture(gpu, PIXELS), LETTERBOX),
+    "nv12, letterboxed": (lambda _: fb.YuvPicture([LUMA, CHROMA]), LETTERBOX),
     "nv12": (lambda _: fb.YuvPicture([LUMA, CHROMA]), SCALE),
     "yuv420p": (
         lambda _: fb.YuvPicture([LUMA, CHROMA[..., 0].copy(), CHROMA[..., 1].copy()], format="yuv420p"), PLACE

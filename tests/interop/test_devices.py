@@ -12,7 +12,7 @@ from framebind.interop.device import Device, Operand, Slot, Step
 from framebind.interop.null.device import NullDevice
 from framebind.kernels.codegen.source import Argument, KernelSource
 from framebind.kernels.tensor import Shape
-from framebind.kernels.views import Dense, Picture, Sliced, Strided, picture_parameters
+from framebind.kernels.views import Dense, Picture, Sliced, Strided, padding_parameters, picture_parameters
 from support.device_steps import (
     FORMATS,
     PLACES,
@@ -159,6 +159,17 @@ def test_a_texture_is_read_with_crop_flip_rotation_and_bilinear_sampling(
     out = read_picture(gpu, picture, Picture(shape, format, order, "bilinear"), parameters)
     expected = sample(picture, parameters, shape, order, True)
     assert np.abs(out - expected).max() <= 2e-5 * max(1.0, np.abs(expected).max())
+
+
+def test_beyond_a_padded_texture_is_the_padding(gpu: Device) -> None:
+    picture, shape, mean, std = texels("rgba8", 9, 11), (1, 12, 14, 3), (0.1, 0.2, 0.3), (0.5, 0.6, 0.7)
+    place: dict[str, Any] = {"crop": (-3.0, -4.0, 17.0, 17.0), "rotation": 30.0, "mean": mean, "std": std}
+    parameters = picture_parameters(shape, (11, 9), **place)
+    parameters += padding_parameters(3, (114 / 255,), mean=mean, std=std)
+    out = read_picture(gpu, picture, Picture(shape, "rgba8", "rgb", "bilinear", is_padded=True), parameters)
+    expected = sample(picture, parameters, shape, "rgb", True)
+    assert np.abs(out - expected).max() <= 2e-5 * np.abs(expected).max()
+    np.testing.assert_allclose(out[0, 0, 0], (114 / 255 - np.array(mean)) / np.array(std), rtol=1e-6)
 
 
 @pytest.mark.parametrize("format,order", FORMATS, ids=str)

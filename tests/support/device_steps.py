@@ -60,7 +60,7 @@ def convert(device: Device, src: View, dst: View, content: Array) -> Array:
 
 def sample(texture: Array, parameters: tuple[float, ...], shape: Shape, order: str, bilinear: bool) -> Array:
     """What a kernel must read: NumPy, in float64, straight from the meaning of the parameters."""
-    row0, row1, factor, addend = np.array(parameters, np.float64).reshape(4, 4)
+    row0, row1, factor, addend, *padding = np.array(parameters, np.float64).reshape(-1, 4)
     y, x = np.mgrid[0 : shape[1], 0 : shape[2]] + 0.5
     u, v = row0[0] * x + row0[1] * y + row0[2], row1[0] * x + row1[1] * y + row1[2]
     texels = np.asarray(texture, np.float64) / (255 if texture.dtype == np.uint8 else 1)
@@ -77,6 +77,10 @@ def sample(texture: Array, parameters: tuple[float, ...], shape: Shape, order: s
         found = above * (1 - part_v) + below * part_v
     channels = [found[..., "rgba".index(c)] for c in order]
     values = np.stack(channels, -1) * factor[: len(order)] + addend[: len(order)]
+    if padding:
+        is_outside = (u < 0) | (u >= row0[3]) | (v < 0) | (v >= row1[3])
+        assert is_outside.any() and not is_outside.all()
+        values[is_outside] = padding[0][: len(order)]
     return values[None].astype(np.float32)
 
 

@@ -19,6 +19,8 @@ from ..vision import ssd
 
 Array = npt.NDArray[Any]
 LEAST, OVERLAP = 0.4, 0.5
+PAD = 0.5
+"""The texel around a picture: automl fills with zeros after the normalization from -1 to 1."""
 STRIDES = (8, 16, 32, 64, 128)
 ASPECTS, OCTAVES = (1.0, 2.0, 0.5), 3
 """Ratios of an anchor's width to its height, and sizes of it between two layers (hparams_config of Google's automl)."""
@@ -40,7 +42,7 @@ def decoder(model: Model) -> Decoder:
     found, picture = _places_and_scores(model), picture_of(model)
     assert found is not None and picture is not None, "the model fits"
     decode = decode_anchors(found, anchors_of(picture), first=0, overlap=OVERLAP, coding=CODING)
-    return Decoder(decode, found[2], LEAST, "letterboxed", (0.5, 0.5))
+    return Decoder(decode, found[2], LEAST, "letterboxed", (0.5, 0.5), pad=PAD)
 
 
 def anchors_of(picture: PictureShape) -> Array:

@@ -14,6 +14,8 @@ from ..vision.boxes import decode_faces, select
 
 Array = npt.NDArray[Any]
 LEAST, OVERLAP = 0.75, 0.3
+PAD = 0.0
+"""The texel around a picture: MediaPipe's graphs fill with black (BORDER_ZERO)."""
 
 
 def fits(model: Model) -> Fit | None:
@@ -38,7 +40,7 @@ def decoder(model: Model) -> Decoder:
         )
         return Found(found[:, :4], numbers, ssd.sigmoid(scores), found[:, 4:].reshape(-1, 6, 2))
 
-    return Decoder(decode, 1, LEAST, "letterboxed", (0.5, 0.5), ["face"])
+    return Decoder(decode, 1, LEAST, "letterboxed", (0.5, 0.5), ["face"], PAD)
 
 
 HEAD = Head("detect", fits, decoder)

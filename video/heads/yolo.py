@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from ..head import Decoder, Found, Head
 from ..task import Fit, Match, Model, picture_of
-from ..vision.yolo import Rows, find_rows, objects_in, suppressed
+from ..vision.yolo import GREY, Rows, find_rows, objects_in, suppressed
 
 Array = npt.NDArray[Any]
 LEAST = 0.25
@@ -51,7 +51,7 @@ def decoder(model: Model) -> Decoder:
         return Found(*found[:3])
 
     classes = rows[-1].values - (0 if len(rows) == 2 else 5 if has_objectness else 4)
-    return Decoder(decode, classes, LEAST, "letterboxed")
+    return Decoder(decode, classes, LEAST, "letterboxed", pad=GREY)
 
 
 def _split_v5(values: Array, least: float) -> tuple[Array, Array]:

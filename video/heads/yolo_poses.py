@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from ..head import Decoder, Found, Head
 from ..task import Fit, Match, Model, picture_of
-from ..vision.yolo import Rows, find_rows, find_selected, objects_in, to_parts
+from ..vision.yolo import GREY, Rows, find_rows, find_selected, objects_in, to_parts
 
 Array = npt.NDArray[Any]
 LEAST = 0.25
@@ -46,7 +46,7 @@ def decoder(model: Model) -> Decoder:
         return Found(*found[:3], places.reshape(len(points), count, 2), seen)
 
     classes = None if rows.is_selected else rows.values - 4 - count * values
-    return Decoder(decode, classes, LEAST, "letterboxed", names=["person"])
+    return Decoder(decode, classes, LEAST, "letterboxed", names=["person"], pad=GREY)
 
 
 def _rows(model: Model) -> Rows | None:

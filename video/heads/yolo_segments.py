@@ -14,7 +14,7 @@ import numpy.typing as npt
 from ..head import Decoder, Found, Head
 from ..layouts import PictureShape
 from ..task import Fit, Match, Model, maps_of, picture_of
-from ..vision.yolo import Rows, find_rows, find_selected, objects_in
+from ..vision.yolo import GREY, Rows, find_rows, find_selected, objects_in
 
 Array = npt.NDArray[Any]
 LEAST, MOST_PROTOTYPES = 0.25, 128
@@ -41,7 +41,7 @@ def decoder(model: Model) -> Decoder:
         return Found(*found[:3], coefficients=found.further, prototypes=shape.from_tensor(outputs[number]))
 
     classes = None if rows.is_selected else rows.values - 4 - shape.channels
-    return Decoder(decode, classes, LEAST, "letterboxed")
+    return Decoder(decode, classes, LEAST, "letterboxed", pad=GREY)
 
 
 def parts_of(model: Model) -> tuple[Rows, int, PictureShape] | None:

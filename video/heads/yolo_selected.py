@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from ..head import Decoder, Found, Head
 from ..task import Fit, Match, Model, picture_of
-from ..vision.yolo import find_selected, selected
+from ..vision.yolo import GREY, find_selected, selected
 from .queries import RTDETR
 
 Array = npt.NDArray[Any]
@@ -38,7 +38,7 @@ def decoder(model: Model) -> Decoder:
     def decode(outputs: Sequence[Array], least: float) -> Found:
         return Found(*selected(outputs[0].reshape(-1, 6), picture, least)[:3])
 
-    return Decoder(decode, len(model.metadata.classes) or None, LEAST, "letterboxed")
+    return Decoder(decode, len(model.metadata.classes) or None, LEAST, "letterboxed", pad=GREY)
 
 
 HEAD = Head("detect", fits, decoder)

@@ -15,7 +15,7 @@ import framebind as fb
 from ..head import Found, in_pixels, sound
 from ..heads import best_fit, decoder_of
 from ..network import Crop, Values
-from ..task import Finder, Fit, Model, Run, VideoTask, sampling_of
+from ..task import Finder, Fit, Model, Run, VideoTask
 from ..vision.captions import draw_notice, draw_tag
 from ..vision.labels import add_names, class_names
 from ..vision.non_max_suppression import overlaps
@@ -61,7 +61,7 @@ def finder(
     decoder = decoder_of(model, "detect")
     names = class_names(labels, decoder.classes, model.metadata.classes, decoder.names)
     crop = decoder.crop(model, size)
-    sampling = sampling_of(model, mean, std, usual=decoder.usual, crop=crop)
+    sampling = decoder.sampling(model, crop, mean, std)
     least, found = decoder.least if score is None else score, list[Detection]()
 
     def find(run: Run) -> list[dict[str, Any]]:

@@ -17,7 +17,7 @@ from ..heads import best_fit, decoder_of
 from ..heads.yolo_segments import parts_of
 from ..layouts import PictureShape
 from ..network import Crop, Values
-from ..task import Drawing, Finder, Fit, Mask, Model, Run, Scene, VideoTask, draw_found, sampling_of
+from ..task import Drawing, Finder, Fit, Mask, Model, Run, Scene, VideoTask, draw_found
 from ..vision.instances import Instance, Part, classes_of, instance, part_of
 from ..vision.labels import add_names, class_names
 from ..vision.masks import OPACITY
@@ -42,7 +42,7 @@ class Instances:
         known, usual = model.metadata.classes, self._decoder.names
         self.names = class_names(labels, self._decoder.classes, known, usual)
         self.crop = self._decoder.crop(model, size)
-        self._sampling = sampling_of(model, mean, std, usual=self._decoder.usual, crop=self.crop)
+        self._sampling = self._decoder.sampling(model, self.crop, mean, std)
         self.objects, self.masks = list[detect.Detection](), list[Instance]()
         self.coefficients = np.zeros((0, 0), np.float32)
 

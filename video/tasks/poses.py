@@ -15,7 +15,7 @@ from ..head import in_pixels, sound
 from ..heads import best_fit, decoder_of
 from ..layouts import PictureShape
 from ..network import Crop, Sampling
-from ..task import Finder, Fit, Match, Model, Run, Variant, VideoTask, maps_of, picture_of, sampling_of
+from ..task import Finder, Fit, Match, Model, Run, Variant, VideoTask, maps_of, picture_of
 from ..vision.captions import draw_notice
 from ..vision.labels import add_names, class_names
 from ..vision.one_euro import OneEuro
@@ -101,7 +101,7 @@ def _by_head(model: Model, size: tuple[int, int]) -> Look:
     """Make the function that finds people by the head that knows the model."""
     decoder = decoder_of(model, "poses")
     crop, names = decoder.crop(model, size), class_names(None, decoder.classes, model.metadata.classes, decoder.names)
-    sampling = sampling_of(model, None, None, usual=decoder.usual, crop=crop)
+    sampling = decoder.sampling(model, crop)
 
     def look(run: Run, people: People, least: float) -> list[Followed]:
         found = sound(decoder.decode(run(sampling), least))

@@ -20,6 +20,8 @@ Array = npt.NDArray[Any]
 
 STRIDES = ((8, 16, 32), (8, 16, 32, 64), (4, 8, 16, 32))
 """Pixels of the input between two cells of each layer: of usual models, of "p6" and of "p2"."""
+GREY = 114 / 255
+"""The texel around a picture that keeps its proportions: ultralytics' class LetterBox."""
 OVERLAP, MOST = 0.7, 300
 """Largest overlap of two boxes of one class, and the most boxes: ultralytics' ``predict`` has these."""
 MOST_ROWS = 1000

@@ -235,6 +235,30 @@ def test_the_first_convolution_samples_a_picture_and_no_frame_of_rgb_exists(mode
     delegate.close()
 
 
+@pytest.mark.parametrize("channels", [3, 4])
+def test_video_is_padded_as_a_texture_is_and_opaque(gpu: Device, channels: int) -> None:
+    """The tensor shows the picture in its middle, at its own size, and grey around it."""
+    frame, shape = decoded("nv12"), (1, HEIGHT + 4, WIDTH + 6, channels)
+    interpreter, delegate = ready(shape)
+    place: dict[str, Any] = {
+        "crop": (-3.0, -2.0, WIDTH + 6.0, HEIGHT + 4.0),
+        "pad": 114 / 255,
+        "mean": 0.5,
+        "std": 0.25,
+    }
+    out = 0.25 * seen(interpreter, delegate, fb.YuvPicture.from_frame(frame), **place) + 0.5
+    inside = out[2:-2, 3:-3]
+    assert np.abs(inside[..., :3] - swscale(frame, "bt601", "limited")).max() <= 1 / 255
+    assert channels == 3 or np.array_equal(inside[..., 3], np.ones((HEIGHT, WIDTH)))
+    out[2:-2, 3:-3] = np.float32(114 / 255)
+    np.testing.assert_allclose(out, np.full(shape[1:], 114 / 255), rtol=1e-6)
+    again = decoded("nv12", seed=3)  # another picture takes its place without a decision
+    out = 0.25 * seen(interpreter, delegate, fb.YuvPicture.from_frame(again), **place) + 0.5
+    assert np.abs(out[2:-2, 3:-3, :3] - swscale(again, "bt601", "limited")).max() <= 1 / 255
+    np.testing.assert_allclose(out[:2], np.full((2, WIDTH + 6, channels), 114 / 255), rtol=1e-6)
+    delegate.close()
+
+
 def test_the_next_frame_compiles_and_allocates_nothing(gpu: Device) -> None:
     interpreter, delegate = ready()
     before = None
@@ -375,6 +399,7 @@ def bind(obj: Any, tensor: TensorInfo = IMAGE, *, write: bool = False, **mapping
         (np.zeros((6, 10, 3), np.uint16), {}, "its numbers are uint16, and a tensor's values are float32 or float16"),
         (PICTURE, {"order": "rg"}, "order 'rg' must name 3 different channels of 'rgb'"),
         (PICTURE, {"std": 0.0}, "std is 0"),
+        (PICTURE, {"pad": (0.5, 0.5)}, r"pad \(0.5, 0.5\) must be one finite number, or one for each of 3 channels"),
         (PICTURE, {"crop": (0, 0, 0, 1)}, r"crop \(0, 0, 0, 1\) must be"),
         (fb.YuvPicture([BYTES, CHROMA]), {"order": "rga"}, "order 'rga' must name 3 different channels of 'rgb'"),
         (fb.YuvPicture([BYTES, CHROMA[:2]]), {}, "plane 1: it has 2 rows of 5 pixels, .* 10x6 has 3 of 5"),

@@ -52,7 +52,7 @@ def test_candidates_are_decoded_by_the_formulas(
         model = model_of(outputs, size)
         fit, decoder = best_fit(model, "detect"), decoder_of(model, "detect")
         assert fit is not None and fit.match == Match.OUTPUTS
-        assert (decoder.classes, decoder.framing) == (classes, "letterboxed")
+        assert (decoder.classes, decoder.framing, decoder.pad) == (classes, "letterboxed", 114 / 255)
         assert_found(decoder.decode(outputs, decoder.least), wanted)
 
 

@@ -16,7 +16,7 @@ import pytest
 import framebind as fb
 from framebind.video.layouts import Layout
 from framebind.video.model_metadata import ModelMetadata, read_metadata
-from framebind.video.network import Sampling, resample, shapes
+from framebind.video.network import Sampling, sampled, shapes
 from framebind.video.results.rows import make_rows
 from framebind.video.tasks import find_task, task_names
 from support import tiny_models
@@ -56,7 +56,7 @@ class CpuModel:
 
     def run(self, picture: npt.NDArray[np.uint8], sampling: Sampling) -> list[npt.NDArray[np.float32]]:
         ((tensor, shape),) = self.inputs.items()
-        values = resample(picture, shape[1:3], sampling.crop, sampling.rotation) / np.float32(255)
+        values = sampled(picture, shape[1:3], sampling)
         self._interpreter.set_tensor(tensor, (values[None] - np.float32(sampling.mean)) / np.float32(sampling.std))
         self._interpreter.invoke()
         return [np.array(self._interpreter.get_tensor(output)) for output in self.outputs]
