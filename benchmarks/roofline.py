@@ -1,11 +1,17 @@
 """Prints, from shapes alone, the least time that a frame of each model can take on a GPU: bytes, arithmetic, steps.
 
 python benchmarks/roofline.py [MODEL ...] [--storage f32|f16] [--steps]
+
+*arena* is the memory of intermediate tensors, and *alive* the most bytes of them that are needed at the same time.
 """
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
+from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
@@ -16,6 +22,7 @@ from rich.table import Table
 
 from framebind.delegate.claim.claims import claim
 from framebind.delegate.compiler import compile_program
+from framebind.delegate.plan.arena import Lifetime
 from framebind.delegate.plan.binding import Binding
 from framebind.delegate.read.reader import read_model
 from framebind.delegate.run.program import Program
@@ -62,16 +69,16 @@ def work(step: Step) -> Work:
     return Work(f"{source.name} {step.label}", found.nbytes, found.multiply_adds, invocations)
 
 
-def program_for(name: str, storage: Storage) -> Program:
+def program_for(path: Path, storage: Storage) -> Program:
     """The model on the null device, pictures bound to frames and all else to buffers."""
-    subgraph = read_model(find_model(name).read_bytes()).subgraphs[0]
+    subgraph = read_model(path.read_bytes()).subgraphs[0]
     claims = claim(subgraph, lambda: NullDevice().traits.target)
     graph = claims.graph(sorted(claims.nodes), subgraph.inputs, subgraph.outputs)
+    inputs, shapes = graph.inputs, {t: graph.tensors[t].bhwc for t in (*graph.inputs, *graph.outputs)}  # as the model's
     device = NullDevice(group_size=128, invocations=INVOCATIONS)
     program = Program(device, compile_program(graph, device.traits, storage))
-    for tensor in (*graph.inputs, *graph.outputs):
-        shape = graph.tensors[tensor].bhwc
-        if tensor in graph.inputs and shape[3] == 3:
+    for tensor, shape in shapes.items():
+        if tensor in inputs and shape[3] == 3:
             view = Picture(shape, "rgba8", "rgb", "bilinear")
             texture = device.texture(*FRAME, "rgba8", "frame")
             program.bind(tensor, Binding(texture, view, picture_parameters(shape, FRAME)))
@@ -80,29 +87,60 @@ def program_for(name: str, storage: Storage) -> Program:
     return program
 
 
+def most_alive(lifetimes: Iterable[Lifetime]) -> int:
+    """The most bytes of tensors that are needed at the same time: no arena can be smaller."""
+    changes = Counter[int]()
+    for life in lifetimes:
+        changes[life.first] += life.nbytes
+        changes[life.last + 1] -= life.nbytes
+    return max(accumulate(changes[step] for step in sorted(changes)), default=0)
+
+
+def paths_of(names: Sequence[str]) -> Iterator[Path]:
+    """The models of names, files and folders."""
+    for name in names:
+        if Path(name).is_dir():
+            yield from sorted(Path(name).glob("*.tflite"))
+        else:
+            yield find_model(name)
+
+
 def main(
-    models: Annotated[list[str] | None, typer.Argument(help="Names, or .tflite files.")] = None,
+    models: Annotated[list[str] | None, typer.Argument(help="Names, .tflite files, or folders of them.")] = None,
     storage: Annotated[Literal["f32", "f16"], typer.Option(help="Of constants and intermediates.")] = "f16",
     steps: Annotated[bool, typer.Option("--steps", help="Also every step.")] = False,
 ) -> None:
     console = Console(width=WIDTH, soft_wrap=True)
     table = Table(title=f"Floors on an NVIDIA H200, {storage}, microseconds", box=SIMPLE, padding=(0, 1, 0, 0))
-    columns = ("model", "steps", "MB", "multiply-adds M", "bytes", "arithmetic", "steps at 1.3", "floor")
+    columns = (
+        "model",
+        "steps",
+        "MB",
+        "multiply-adds M",
+        "bytes",
+        "arithmetic",
+        "steps at 1.3",
+        "floor",
+        "arena MB",
+        "alive",
+    )
     for column in columns:
         table.add_column(column, no_wrap=True, justify="left" if column == "model" else "right")
-    for name in models or FLOAT:
-        program = program_for(name, storage)
+    for path in paths_of(models or FLOAT):
+        program = program_for(path, storage)
         items = [work(step) for step in program.record().steps]
         nbytes, adds = sum(item.nbytes for item in items), sum(item.multiply_adds for item in items)
         launches = len(items) * STEP_US
         floor = sum(item.floor_us for item in items) + launches
         times = (nbytes / BYTES_PER_US, adds / MULTIPLY_ADDS_PER_US, launches, floor)
         table.add_row(
-            find_model(name).stem,
+            path.stem,
             str(len(items)),
             f"{nbytes / 1e6:.1f}",
             f"{adds / 1e6:,.0f}",
             *(f"{t:.0f}" for t in times),
+            f"{program.arena_nbytes / 1e6:.1f}",
+            f"{most_alive(program.layout.lifetimes.values()) / 1e6 if program.layout else 0:.1f}",
         )
         for item in items if steps else ():
             console.print(

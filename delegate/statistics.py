@@ -123,7 +123,7 @@ class StepCost:
     nbytes: int
     """The least bytes that it reads and writes: each of its tensors, and its weights, once."""
     multiply_adds: int
-    """Multiply-adds of a convolution or matrix product with constant weights; 0 for others."""
+    """Multiply-adds of a convolution or a product of matrices; 0 for others."""
 
 
 @dataclass(frozen=True)
@@ -203,7 +203,7 @@ def step_costs(number: int, program: Program) -> list[StepCost]:
 class StepWork(NamedTuple):
     """The work of one step, at least: ``nbytes`` are those of each argument, read or written once.
 
-    ``multiply_adds`` are those of convolutions and matrix products with constant weights.
+    ``multiply_adds`` are those of convolutions and products of matrices.
     """
 
     nbytes: int
@@ -213,16 +213,19 @@ class StepWork(NamedTuple):
 def work_of(step: Step, picture_bytes: int | None = None) -> StepWork:
     """The work of a step. A picture counts as ``picture_bytes``, or else as 4 bytes for each pixel of its tensor.
 
-    Every weight is used once per pixel of the output; of a transposed convolution, once per pixel of the input.
+    Every weight is used once per pixel of the output; of a transposed convolution, once per pixel of the input. Each
+    element of a product of two computed matrices is a sum of DEPTH products.
     """
     source = step.kernel.source
     views = {argument.name: argument.view for argument in source.arguments}
     counted = views["src"] if source.name == "transpose_conv" else views.get("dst")
-    pixels = 0 if counted is None or isinstance(counted, Table | Plane) else math.prod(counted.shape[:3])
+    shape = (0, 0, 0, 0) if counted is None or isinstance(counted, Table | Plane) else counted.shape
     factors = sum(4 * v.count for name, v in views.items() if isinstance(v, Table) and name.endswith("weights"))
+    if source.name == "matmul":
+        factors += shape[3] * int(dict(source.constants)["DEPTH"])
     pictures = [view for view in views.values() if isinstance(view, Sampled)]
     sampled = sum(4 * math.prod(view.shape[1:3]) if picture_bytes is None else picture_bytes for view in pictures)
-    return StepWork(sum(view.nbytes for view in views.values()) + sampled, pixels * factors)
+    return StepWork(sum(view.nbytes for view in views.values()) + sampled, math.prod(shape[:3]) * factors)
 
 
 def tensor_memory(number: int, program: Program) -> list[TensorMemory]:
