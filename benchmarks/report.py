@@ -124,6 +124,8 @@ You need `make setup`, a driver and the [models](demos.md). Without a display th
 | `benchmarks/barriers.cu` | barriers between the work-groups of one launch |
 | `benchmarks/batch.py` | N frames at once: milliseconds per frame by N, beside LiteRT |
 | `benchmarks/peers.py` | frames and batches on CUDA [beside PyTorch](peers.md), compiled or not |
+| `benchmarks/heavy.py` | larger models on each API, beside PyTorch and LiteRT's accelerator, with the errors |
+| `benchmarks/costly_steps.py` | the steps that hold a frame's time, each beside the machine's limits |
 | `benchmarks/convolutions.py`, `benchmarks/roofline.py` | single convolutions by each tile; lower bounds from shapes |
 | `benchmarks/gl_dispatch.py` | dispatches, barriers, bindings and waits on OpenGL, without a model |
 | `benchmarks/compare_trees.py` | two source trees in turn: frames and starts, before and after a change |

@@ -6,9 +6,10 @@ import math
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 import framebind as fb
 
@@ -29,6 +30,14 @@ def litert_cpu(path: Path, threads: int, schedule: Schedule, inputs: Inputs) -> 
     return row
 
 
+class Accelerated(NamedTuple):
+    """A model in LiteRT's GPU accelerator: functions that write all inputs, run it, and read all outputs."""
+
+    write: Callable[[], None]
+    run: Callable[[], None]
+    read: Callable[[], list[npt.NDArray[Any]]]
+
+
 def litert_gpu(path: Path, threads: int, schedule: Schedule, inputs: Inputs) -> Measurement:
     """Measure LiteRT's own GPU accelerator (CompiledModel), with its defaults.
 
@@ -39,41 +48,55 @@ def litert_gpu(path: Path, threads: int, schedule: Schedule, inputs: Inputs) -> 
     if inputs.signature:
         row.error = "not measured: it is given no signature here"
         return row
+    started = time.perf_counter()
+    try:
+        model = accelerated(path, inputs)
+        row.init = (time.perf_counter() - started) * 1e3
+    except (ImportError, RuntimeError, OSError) as error:
+        row.error = f"not available here ({type(error).__name__}; LiteRT's own log says more)"
+        return row
+
+    def frame() -> None:
+        for work in model:
+            work()
+
+    if not schedule.dry:
+        row.time(Subject(frame), schedule, streams=False)
+    return row
+
+
+def accelerated(path: Path, inputs: Inputs) -> Accelerated:
+    """A model in LiteRT's GPU accelerator. Raises ImportError, RuntimeError or OSError if it does not run here."""
     cpu = fb.Interpreter(model_path=path, delegate="cpu")
     inputs = inputs.fitted(cpu)
     cpu.allocate_tensors()
     ends: list[dict[str, Any]] = [*cpu.get_input_details(), *cpu.get_output_details()]
     details = {str(end["name"]): end for end in ends}
-    try:
-        from ai_edge_litert.compiled_model import CompiledModel
-        from ai_edge_litert.hardware_accelerator import HardwareAccelerator
+    from ai_edge_litert.compiled_model import CompiledModel
+    from ai_edge_litert.hardware_accelerator import HardwareAccelerator
 
-        started = time.perf_counter()
-        model = CompiledModel.from_file(str(path), HardwareAccelerator.GPU)
-        signature = model.get_signature_by_index(0)
-        tensors = model.get_input_tensor_details(signature["key"]), model.get_output_tensor_details(signature["key"])
-        given = [details[tensors[0][name]["name"]] for name in signature["inputs"]]
-        results = [details[tensors[1][name]["name"]] for name in signature["outputs"]]
-        for number, detail in enumerate(given if inputs.shapes else ()):
-            model.resize_input_tensor(number, list(map(int, detail["shape"])), strict=False)
-        written, outputs = model.create_input_buffers(0), model.create_output_buffers(0)
-        row.init = (time.perf_counter() - started) * 1e3
-    except (ImportError, RuntimeError, OSError) as error:
-        row.error = f"not available here ({type(error).__name__}; LiteRT's own log says more)"
-        return row
+    model = CompiledModel.from_file(str(path), HardwareAccelerator.GPU)
+    signature = model.get_signature_by_index(0)
+    tensors = model.get_input_tensor_details(signature["key"]), model.get_output_tensor_details(signature["key"])
+    given = [details[tensors[0][name]["name"]] for name in signature["inputs"]]
+    results = [details[tensors[1][name]["name"]] for name in signature["outputs"]]
+    for number, detail in enumerate(given if inputs.shapes else ()):
+        model.resize_input_tensor(number, list(map(int, detail["shape"])), strict=False)
+    written, outputs = model.create_input_buffers(0), model.create_output_buffers(0)
     random = np.random.default_rng(0)
     values = [inputs.values(detail, random) for detail in given]
 
-    def frame() -> None:
+    def write() -> None:
         for buffer, value in zip(written, values, strict=True):
             buffer.write(value)
-        model.run_by_index(0, written, outputs)
-        for buffer, result in zip(outputs, results, strict=True):
-            buffer.read(math.prod(result["shape"]), np.dtype(result["dtype"]).type)
 
-    if not schedule.dry:
-        row.time(Subject(frame), schedule, streams=False)
-    return row
+    def read() -> list[npt.NDArray[Any]]:
+        return [
+            buffer.read(math.prod(result["shape"]), np.dtype(result["dtype"]).type).reshape(result["shape"])
+            for buffer, result in zip(outputs, results, strict=True)
+        ]
+
+    return Accelerated(write, lambda: model.run_by_index(0, written, outputs), read)
 
 
 PEERS: dict[str, Callable[[Path, int, Schedule, Inputs], Measurement]] = {
