@@ -32,7 +32,7 @@ def fuse_layer_norm(graph: Graph) -> None:
             continue
         numbering = numbering or Numbering(graph)
         for x, result, (operation, epilogue) in _matches(graph, numbering, node):
-            members = between(graph, x, result)
+            members = between(graph, (x,), result)
             if members is not None:
                 name = "LAYER_NORM" if operation.centred else "RMS_NORM"
                 graph.substitute(members, Node(name, operation, (x,), (result,), epilogue))

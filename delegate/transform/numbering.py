@@ -7,7 +7,7 @@ Dimensions of size 1 do not count, so that reshapes that add or remove them chan
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Collection, Hashable, Sequence
 from functools import reduce
 
 from ...kernels.operation import FusedOp
@@ -33,6 +33,7 @@ class Numbering:
         self._tensors: dict[int, Number] = {}
         for node in graph.nodes:
             self._tensors.update(zip(node.outputs, self._of_node(node), strict=True))
+        self._holders = {number: tensor for tensor, number in reversed(self._tensors.items())}
 
     def of(self, tensor: int) -> Number:
         """The number of a tensor."""
@@ -45,6 +46,10 @@ class Numbering:
                 known = self._number("TENSOR", tensor)
             self._tensors[tensor] = known
         return known
+
+    def tensor(self, number: Number) -> int | None:
+        """The first computed tensor of this number; None if no tensor has it."""
+        return self._holders.get(number)
 
     def constant(self, value: float) -> Number:
         """The number of a tensor of one constant value."""
@@ -66,7 +71,7 @@ class Numbering:
             return number
         negated = self.parts(number, "NEG")
         if negated is not None:
-            return self.apply("NEG", self.repeated(*negated, kept))
+            return self.apply("NEG", self.repeated(negated[0], kept))
         return self._number("REPEATED", number, tuple(kept))
 
     def reduced(self, kind: str, number: Number, axes: Sequence[int]) -> Number:
@@ -97,6 +102,8 @@ class Numbering:
             name, operands = self._without_negations(name, *operands)
         if name == "DIV":
             name, operands = self._quotient(*operands)
+        if name == "LOGICAL_AND":  # all of any number, however they are bracketed
+            operands = tuple({part: None for one in operands for part in self.parts(one, name) or (one,)})
         if name in _SYMMETRIC:
             operands = tuple(sorted(operands))
         return self._number(name, *operands)
@@ -181,8 +188,8 @@ def _wide(shape: Sequence[int]) -> tuple[int, ...]:
     return tuple(size for size in shape if size != 1)
 
 
-def between(graph: Graph, source: int, result: int) -> set[Node] | None:
-    """The nodes that compute ``result`` from ``source`` and constants, with what these read besides the source. None if
+def between(graph: Graph, sources: Collection[int], result: int) -> set[Node] | None:
+    """The nodes that compute ``result`` from the ``sources`` and constants, with what these read besides. None if
     another node reads a tensor between the two, or if one is an output of the graph.
     """
     members: set[Node] = set()
@@ -190,7 +197,7 @@ def between(graph: Graph, source: int, result: int) -> set[Node] | None:
     while waiting:
         tensor = waiting.pop()
         node = graph.producer(tensor)
-        if tensor != source and node is not None and node not in members:
+        if tensor not in sources and node is not None and node not in members:
             members.add(node)
             waiting += node.operands
     inner = {tensor for node in members for tensor in node.outputs} - {result}

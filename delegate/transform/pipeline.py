@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from .channels_first import remove_boundary_transposes
 from .cleanup import remove_identities, remove_unused
 from .concatenations import join_concatenations, share_reshaped
+from .constant_folding import fold_constants
 from .epilogues import fuse_epilogues, fuse_input_ops
 from .graph import Graph
 from .instance_norm import fuse_instance_norm
@@ -20,6 +21,7 @@ from .max_pools import fuse_max_pools
 from .padding import merge_padding, read_padding_as_zeros
 from .quantized_steps import merge_rounding, sum_integers
 from .ranks import align_ranks, collapse_ranks, merge_reshapes
+from .samples import fuse_samples
 from .separable import fuse_expanded, fuse_separable, fuse_separable_pairs
 from .siblings import merge_siblings
 from .spread import add_spread_vectors
@@ -39,9 +41,11 @@ class Pass:
 PASSES: tuple[Pass, ...] = (
     # Half of a model's operators may only convert constants: no other pass looks at them.
     Pass(remove_unused),
+    Pass(fold_constants, after=(remove_unused,)),
     # Formulas are spelled in the operators of the model, before reshapes and copies come between them.
-    Pass(fuse_layer_norm, after=(remove_unused,)),
-    Pass(collapse_ranks, after=(fuse_layer_norm,)),
+    Pass(fuse_layer_norm, after=(fold_constants,)),
+    Pass(fuse_samples, after=(fold_constants,)),
+    Pass(collapse_ranks, after=(fuse_layer_norm, fuse_samples)),
     # A copy that was of rank 5 and more is a strided one now, or repeats an operand.
     Pass(align_ranks),
     Pass(merge_reshapes, after=(collapse_ranks, align_ranks)),

@@ -50,9 +50,10 @@ class Formula:
         shape[axis : axis + 1 or None] = [1] if keep else []
         return self.add("MEAN", source, self.constant([axis], "int32"), shape=shape, keepDims=keep)
 
-    def reshape(self, source: int, *shape: int) -> int:
+    def reshape(self, source: int, *shape: int, dtype: str = "float32") -> int:
         """The tensor in another shape."""
-        return self.add("RESHAPE", source, self.constant(shape, "int32"), shape=shape, newShape=list(shape))
+        given = self.constant(shape, "int32")
+        return self.add("RESHAPE", source, given, shape=shape, dtype=dtype, newShape=list(shape))
 
     def transpose(self, source: int, *order: int) -> int:
         """The tensor with its dimensions in another order."""

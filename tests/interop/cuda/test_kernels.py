@@ -21,6 +21,8 @@ from framebind.kernels.tensor import Shape
 from framebind.kernels.views import Sliced, Storage, Strided
 from framebind.tools.certify.cases.runs import all_runs, kept_cover
 from null_programs import compile_run, program_on_null
+from support.cases.node_cases import without_oracle
+from support.cases.operator_runs import program_of
 from support.environment import absent
 from support.pictures.planes import channels_first, packed, plane_view, sampled_step, video
 
@@ -32,6 +34,7 @@ MODELS = (
 VIDEOS = [(video(kind), "rgb") for kind in ("nv12", "yuv420p10")]
 ARCHITECTURES = 75, 80, 90
 """Turing, the oldest that NVRTC 13 knows, without matrix units of floats; Ampere; Hopper."""
+STORAGES: tuple[Storage, ...] = "f32", "f16"
 TOGETHER = 32
 """Kernels of one text that NVRTC is given: most of a call's time is not the kernel's."""
 
@@ -64,6 +67,16 @@ def test_a_text_of_each_kernel_compiles(architecture: int) -> None:
     """One of every kernel that the kept cases launch."""
     sources = [source for run in kept_cover("signatures") for source in compile_run(run).sources]
     compile_all({source.name: source for source in sources}.values(), architecture)
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_the_kernels_of_single_nodes_compile(architecture: int) -> None:
+    """Those of passes, which no operator alone is lowered to, with matrix units if the architecture has them."""
+    device = NullDevice(group_size=128, invocations=132 * 2048)
+    device.traits = replace(device.traits, matrix_units=architecture >= 80, local_bytes=49152)
+    programs = [program_of(device, case, storage)[0] for case in without_oracle() for storage in STORAGES]
+    sources = [step.kernel.source for program in programs for step in program.record().steps]
+    compile_all({(source.name, source.constants): source for source in sources}.values(), architecture)
 
 
 def test_a_kernel_awaits_its_inputs_before_it_reads_them() -> None:

@@ -14,12 +14,20 @@ from framebind.kernels.ops.convolution.depthwise import Depthwise
 from framebind.kernels.ops.convolution.fully_connected import FullyConnected
 from framebind.kernels.ops.convolution.grouped_conv import GroupedConvolution
 from framebind.kernels.ops.convolution.transpose_conv import TransposeConvolution
+from framebind.kernels.ops.indexing.bilinear_samples import BilinearSamples
 from framebind.kernels.ops.pointwise.elementwise import Elementwise
 from framebind.kernels.ops.reduction.instance_norm import InstanceNorm
 from framebind.kernels.ops.reduction.layer_norm import LayerNorm
 from framebind.kernels.ops.window import SAME, VALID, Window
 from framebind.tools.certify.cases.operator_models import Array, values
-from support.cases.references import convolve, depthwise, instance_norm, layer_norm, transpose_convolve
+from support.cases.references import (
+    bilinear_samples,
+    convolve,
+    depthwise,
+    instance_norm,
+    layer_norm,
+    transpose_convolve,
+)
 
 
 @dataclass(frozen=True)
@@ -85,7 +93,7 @@ def without_oracle() -> list[NodeCase]:
     labels = ("reflecting border", "nothing to reflect", "merged zero border", "blocks of pixels")
     merged = [case for case in convolution_cases() if case.label in labels]
     custom = [case for case in convolution_cases() if case.operator == "Convolution2DTransposeBias"]
-    return [*merged, *reflecting_cases(), *custom, *normalization_cases(), *epilogue_cases()]
+    return [*merged, *reflecting_cases(), *custom, *normalization_cases(), *epilogue_cases(), *sample_cases()]
 
 
 def reflecting_cases() -> list[NodeCase]:
@@ -122,6 +130,11 @@ def normalization_cases() -> list[NodeCase]:
             for shape, centred in (((2, 3, 5, 13), True), ((1, 1, 7, 300), True), ((3, 6, 5, 8), False))
         ),
     ]
+
+
+def sample_cases() -> list[NodeCase]:
+    picture, places = values(2, 3, 5, 7), [values(2, 3, 4, 6, seed=seed) * 3 + 2 for seed in (1, 2)]
+    return [NodeCase("some outside", "BILINEAR_SAMPLES", BilinearSamples(), (picture, *places), bilinear_samples)]
 
 
 def epilogue_cases() -> list[NodeCase]:

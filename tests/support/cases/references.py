@@ -123,3 +123,11 @@ def layer_norm(epsilon: float, centred: bool) -> Callable[[Array], npt.NDArray]:
         return difference / np.sqrt(np.square(difference).mean(-1, keepdims=True) + epsilon)
 
     return compute
+
+
+def bilinear_samples(picture: Array, columns: Array, rows: Array) -> npt.NDArray:
+    """Each pixel weighted by how near it is to a place, at most one apart."""
+    height, width = picture.shape[2:]
+    down = np.maximum(1 - np.abs(np.arange(height) - rows[..., None].astype(np.float64)), 0)
+    across = np.maximum(1 - np.abs(np.arange(width) - columns[..., None].astype(np.float64)), 0)
+    return np.einsum("nchw,ncabh,ncabw->ncab", picture, down, across)

@@ -37,6 +37,7 @@ KERNELS_ELSEWHERE = {
     "float_of_halves": "tests/kernels/test_operators_litert.py",
     "expanded": "tests/kernels/matrix_units/test_expanded.py",
     "instance_norm": "tests/kernels/test_operators.py",
+    "bilinear_samples": "tests/kernels/test_operators.py",
     "layer_norm": "tests/kernels/test_operators.py",
     "integer_of_halves": "tests/kernels/test_operators_litert.py",
     "matrix_conv": "tests/kernels/matrix_units/test_matrix_conv.py",
