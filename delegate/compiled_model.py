@@ -22,6 +22,7 @@ from .gpu_delegate import GpuDelegate
 from .interpreter import Interpreter
 from .litert.python_layer import own_errors
 from .options import GpuDelegateOptions
+from .run.feedback import Feedback
 from .signatures import Buffers, Signature, matched, signatures_of, tensor_at, tensor_named
 from .tensor_buffer import TensorBuffer
 
@@ -63,8 +64,8 @@ class CompiledModel(Uncopied):
         self._closed = False
         self._known: dict[tuple[int, int], tuple[tuple[int, ...], np.dtype[Any]]] = {}
         """Shapes and types of inputs by subgraph and tensor, since the last ``_resize``."""
-        self._bound = Buffers()
-        """The buffers whose memory is bound, of the last run."""
+        self._bound: dict[tuple[int, int], TensorBuffer] = {}
+        """The buffers whose memory is bound, of the last run, by subgraph and tensor."""
         self._signatures = signatures_of(interpreter)
 
     @classmethod
@@ -76,6 +77,7 @@ class CompiledModel(Uncopied):
         options: Options | None = None,
         *,
         backend: GpuDelegateOptions | BestOptions | str | None = None,
+        feedback: Feedback | None = None,
     ) -> CompiledModel:
         """Load a model's file and apply a GpuDelegate if a GPU is to run it.
 
@@ -95,6 +97,9 @@ class CompiledModel(Uncopied):
         backend
             The API that runs the model, "opengl", "opencl" or "cuda", or GpuDelegateOptions, as GpuDelegate takes them.
             "auto" by default.
+        feedback
+            The input that each output feeds in the next run, as GpuDelegate takes it: states of recurrent networks stay
+            on the GPU. They are no inputs and outputs of the signatures here; ``reset_feedback`` sets them to zeros.
 
         Raises
         ------
@@ -102,10 +107,12 @@ class CompiledModel(Uncopied):
             If the model is missing or damaged.
         DelegateError
             If arguments contradict each other, or operators stay on the CPU with GPU alone; it names them.
+        BindingError
+            For ``feedback`` whose tensors are missing or differ.
         DeviceError
             If there is no device of the API.
         """
-        return cls._made({"model_path": model_path}, hardware_accel, environment, options, backend)
+        return cls._made({"model_path": model_path}, hardware_accel, environment, options, backend, feedback)
 
     @classmethod
     def from_buffer(
@@ -116,20 +123,29 @@ class CompiledModel(Uncopied):
         options: Options | None = None,
         *,
         backend: GpuDelegateOptions | BestOptions | str | None = None,
+        feedback: Feedback | None = None,
     ) -> CompiledModel:
         """Do what ``from_file`` does with the bytes of a model."""
-        return cls._made({"model_content": model_data}, hardware_accel, environment, options, backend)
+        return cls._made({"model_content": model_data}, hardware_accel, environment, options, backend, feedback)
 
     @classmethod
     def _made(
-        cls, model: dict[str, Any], hardware_accel: int | None, environment: Any, options: Options | None, backend: Any
+        cls,
+        model: dict[str, Any],
+        hardware_accel: int | None,
+        environment: Any,
+        options: Options | None,
+        backend: Any,
+        feedback: Feedback | None,
     ) -> CompiledModel:
         processors = _processors(hardware_accel, options, backend)
         kernels, threads = OpResolverType.AUTO, 1
         if options is not None:
             mode = options.cpu_options.kernel_mode
             kernels, threads = _RESOLVERS.get(int(mode or 0), kernels), options.cpu_options.num_threads
-        delegate = GpuDelegate(backend) if processors & _GPU else None
+        if feedback and not processors & _GPU:
+            raise DelegateError("feedback is for models on the GPU: give HardwareAccelerator.GPU or backend")
+        delegate = GpuDelegate(backend, feedback=feedback) if processors & _GPU else None
         interpreter = Interpreter(
             **model, num_threads=threads or None, experimental_op_resolver_type=kernels,
             experimental_delegates=[delegate] if delegate is not None else None,
@@ -155,6 +171,12 @@ class CompiledModel(Uncopied):
         self._closed = True
         if self._delegate is not None:
             self._delegate.close()
+
+    def reset_feedback(self) -> None:
+        """Let the next run read zeros in the states of ``feedback``: see ``GpuDelegate.reset_feedback``."""
+        if self._delegate is None:
+            raise DelegateError("nothing is fed back: name the pairs with feedback={output: input}")
+        self._delegate.reset_feedback()
 
     @property
     def environment(self) -> Any:
@@ -423,49 +445,59 @@ class CompiledModel(Uncopied):
             shape, _ = self._expected(found, tensor)
             if buffer._knows_shape and len(buffer.shape) == len(shape) and buffer.shape != shape:
                 self._resize(found, tensor, buffer.shape, strict=True)
-        (self._run_other if found.subgraph else self._run_main)(found, given, results)
+        self._run(found, given, results)
         return self._delegate.fence() if self._delegate is not None and self._device is not None else NullFence()
 
-    def _run_main(self, signature: Signature, inputs: Buffers, outputs: Buffers) -> None:
-        """Run the main subgraph. Memory is bound to the tensors of the GPU, and LiteRT copies that of others."""
-        interpreter, device = self._interpreter, self._device
+    def _run(self, signature: Signature, inputs: Buffers, outputs: Buffers) -> None:
+        """Run a signature. Memory is bound to the tensors of the GPU, and LiteRT copies that of others."""
+        device, subgraph = self._device, signature.subgraph
         with device.entered() if device is not None else nullcontext():
             for tensor, buffer in (*inputs.items(), *outputs.items()):
                 self._bind(signature, tensor, buffer)
-        for tensor, buffer in inputs.items():
-            if not self._binds(signature, tensor, buffer):
-                interpreter.set_tensor(tensor, self._fitted(signature, tensor, buffer))
-        interpreter.invoke()
+        values = {
+            tensor: self._fitted(signature, tensor, buffer)
+            for tensor, buffer in inputs.items()
+            if not self._binds(signature, tensor, buffer)
+        }
+        if subgraph:
+            for name, tensor in signature.inputs.items():
+                if tensor not in inputs and (subgraph, tensor) not in self._bound:
+                    values[tensor] = self._value_before(signature, name, tensor)
+            self._invoke_other(subgraph, values)
+        else:
+            for tensor, value in values.items():
+                self._interpreter.set_tensor(tensor, value)
+            self._interpreter.invoke()
         for tensor, buffer in outputs.items():
             if not self._binds(signature, tensor, buffer):
-                interpreter.ensure_tensor_data_is_readable(tensor)
-                self._put(signature, tensor, buffer, interpreter.get_tensor(tensor))
+                if self._delegate is not None:
+                    self._delegate.ensure_tensor_data_is_readable(tensor, subgraph)
+                self._put(signature, tensor, buffer, self._interpreter.get_tensor(tensor, subgraph))
 
     def _bind(self, signature: Signature, tensor: int, buffer: TensorBuffer) -> None:
         """Bind a buffer's memory to a tensor, or let go of what was bound before if LiteRT copies the memory."""
-        delegate, before = self._delegate, self._bound.pop(tensor, None)
-        if self._binds(signature, tensor, buffer):
-            assert delegate is not None
+        key, is_taken = (signature.subgraph, tensor), self._binds(signature, tensor, buffer)
+        before = self._bound.pop(key, None)
+        if self._delegate is None:
+            return
+        tensors = self._delegate.engine.bound_tensors(signature.subgraph)
+        if is_taken:
             # Other libraries order their work before a run each time that their memory is bound.
             if before is not buffer or not isinstance(buffer.memory, BaseMemory):
-                delegate.bind_buffer_to_tensor(buffer._to_bind(), tensor, **buffer._mapping)
-            self._bound[tensor] = buffer
-        elif delegate is not None and delegate.is_bound(tensor):
-            delegate.unbind(tensor)
+                tensors.bind(buffer._to_bind(), tensor, **buffer._mapping)
+            self._bound[key] = buffer
+        elif tensors.is_bound(tensor):
+            tensors.unbind(tensor)
 
-    def _run_other(self, signature: Signature, inputs: Buffers, outputs: Buffers) -> None:
-        """Run another subgraph, whose values LiteRT copies from and to the host."""
-        for tensor, buffer in (*inputs.items(), *outputs.items()):
-            self._binds(signature, tensor, buffer)  # which refuses objects on the GPU
-        arrays = {
-            name: self._fitted(signature, tensor, inputs[tensor])
-            if tensor in inputs
-            else self._value_before(signature, name, tensor)
-            for name, tensor in signature.inputs.items()
-        }
-        found = self._interpreter.get_signature_runner(signature.key)(**arrays)
-        for name, tensor in signature.outputs.items():
-            self._put(signature, tensor, outputs[tensor], found[name])
+    def _invoke_other(self, subgraph: int, values: dict[int, np.ndarray]) -> None:
+        """Set inputs of another subgraph than the main one, and run it."""
+        native, delegate = self._interpreter._interpreter, self._delegate
+        running = delegate.engine.boundary.running(subgraph) if delegate is not None else nullcontext()
+        with own_errors(delegate, "run"), running:
+            native.AllocateTensors(subgraph)
+            for tensor, value in values.items():
+                native.SetTensor(tensor, value, subgraph)
+            native.Invoke(subgraph)
 
     def _value_before(self, signature: Signature, name: str, tensor: int) -> np.ndarray:
         """The value of an input in the run before."""
@@ -478,16 +510,12 @@ class CompiledModel(Uncopied):
 
     def _binds(self, signature: Signature, tensor: int, buffer: TensorBuffer) -> bool:
         """Whether the delegate takes a buffer's memory itself. Raises BindingError for memory that it cannot take."""
-        delegate = self._delegate
         if not buffer.is_on_host:
             memory = buffer.memory  # which it has, or raises
-            if delegate is None or signature.subgraph:
-                where = "the model runs on the CPU: give hardware_accel=HardwareAccelerator.GPU or backend"
-                if delegate is not None:
-                    where = f"signature '{signature.key}' is not the first subgraph's, whose tensors alone take objects"
+            if self._delegate is None:
                 raise BindingError(
-                    f"{self._label(signature, tensor)} cannot be bound to {memory!r}: {where}; or give memory of the "
-                    "host"
+                    f"{self._label(signature, tensor)} cannot be bound to {memory!r}: the model runs on the CPU: give "
+                    "hardware_accel=HardwareAccelerator.GPU or backend; or give memory of the host"
                 )
             return True
         # Copied by LiteRT's memory of the tensor, an array would be copied twice.
@@ -497,7 +525,7 @@ class CompiledModel(Uncopied):
     def _takes_buffer(self, signature: Signature, tensor: int) -> bool:
         """Whether a buffer of float32 on the GPU can be bound to a tensor."""
         delegate = self._delegate
-        return delegate is not None and not signature.subgraph and delegate.engine.main.takes_buffer(tensor)
+        return delegate is not None and delegate.engine.bound_tensors(signature.subgraph).takes_buffer(tensor)
 
     def _expected(self, signature: Signature, tensor: int) -> tuple[tuple[int, ...], np.dtype[Any]]:
         """The shape and type of an input, which only ``_resize`` changes."""

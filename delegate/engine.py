@@ -21,6 +21,7 @@ from .options import GpuDelegateOptions
 from .read.checks import callers_of
 from .read.model import Model, Subgraph
 from .report import Location, warn_of_low_clock, warn_of_software, warning_text
+from .run.bound_tensors import BoundTensors
 from .run.boundary import BoundaryTensors
 from .run.cpu_operators import CpuOperators
 from .run.feedback import Feedback, State, check_on_gpu, resolved
@@ -64,10 +65,20 @@ class Engine:
         self.maker = ProgramMaker(options.storage, self.stopwatch, tuned=options.is_tuned)
         self.main = MainSubgraph(self.boundary, self._move_to_api_of)
         """The partitions of the main subgraph, and what is bound to its tensors."""
+        self._others: dict[int, BoundTensors] = {}
+        """Those of the other subgraphs, by number."""
         self._variables: Variables | None = None
         """The variables of the model, once they were looked for."""
         self._reported: set[int] = set()
         self._retired: list[NativeDelegate] = []
+
+    def bound_tensors(self, subgraph: int) -> BoundTensors:
+        """The partitions of a subgraph, and what is bound to its tensors."""
+        if not subgraph:
+            return self.main
+        if subgraph not in self._others:
+            self._others[subgraph] = BoundTensors(subgraph, self.boundary, self.main.graph, self._move_to_api_of)
+        return self._others[subgraph]
 
     @property
     def programs(self) -> list[Program]:
@@ -120,7 +131,8 @@ class Engine:
         for partition in self.partitions:
             partition.release()
         self.partitions.clear()
-        self.main.clear()
+        for bound in (self.main, *self._others.values()):
+            bound.clear()
         for known in (self.claims, self.selections, self.unrolled, self._reported):
             known.clear()
         self.boundary.release()
@@ -141,7 +153,8 @@ class Engine:
         if self.closed:
             return
         self.boundary.closed = True
-        self.main.forget()
+        for bound in (self.main, *self._others.values()):
+            bound.forget()
         if self._cache is not None and self.device is not None:
             with self.device.entered():
                 self._cache.save()
@@ -168,8 +181,7 @@ class Engine:
         self.claims[graph.index] = claims
         # LiteRT applies its delegates to a subgraph again after inputs were resized.
         self.partitions = [partition for partition in self.partitions if partition.subgraph != graph.index]
-        if graph.index == 0:
-            self.main.clear()
+        self.bound_tensors(graph.index).clear()
         selection = self.selections[graph.index] = select(graph, claims, self.options, self.least_multiply_adds)
         on_gpu = set(selection.operators)
         if graph.index == 0:
@@ -210,8 +222,7 @@ class Engine:
             make_cpu=partial(self._cpu_operators, graph, partition), on_first_run=self._end_start,
         )  # fmt: skip
         self.partitions.append(made)
-        if graph.index == 0:
-            self.main.add(made)
+        self.bound_tensors(graph.index).add(made)
         return made
 
     def _claim_again(self, graph: NativeGraph, operators: Sequence[int], shapes: Mapping[int, Shape]) -> Claims:
@@ -308,4 +319,4 @@ class Engine:
 
     def graph(self, subgraph: int) -> NativeGraph | None:
         """LiteRT's side of a subgraph, by number; None before LiteRT has shown it."""
-        return self.main.native.graph(subgraph) if self.main.native is not None else None
+        return self.main.graph(subgraph)

@@ -9,7 +9,6 @@ from typing import Any
 from ..interop.device import Fence
 from ..interop.discovery.best_options import BestOptions
 from ..interop.errors import BindingError, DelegateError, counted
-from ..interop.frames.frame import Frame
 from ..interop.uncopied import Uncopied
 from .engine import Engine
 from .litert.native import log
@@ -18,16 +17,11 @@ from .plan.binding import Crop, TensorLayout, Values
 from .read.reader import read_file, read_model
 from .report import DelegatedOp, PartitionReport, describe_operators
 from .run.feedback import Feedback
-from .run.frames import mappings
 from .run.main_subgraph import tensor_number
 from .run.messages import inputs_and_outputs
 from .run.partition import Partition
 from .run.program import Program
-from .run.upright import stored
 from .statistics import Statistics, StepCost, StepTime, TensorMemory, gather, step_costs, step_times, tensor_memory
-
-_HOLDERS = (Frame, list, tuple)
-"""Types of objects that are, or may have, frames of video."""
 
 
 class GpuDelegate(Uncopied):
@@ -357,11 +351,10 @@ class GpuDelegate(Uncopied):
         """
         if not isinstance(tensor_index, int):
             tensor_index = tensor_number(self.engine.model, tensor_index)
-        if isinstance(obj, _HOLDERS):
-            obj, crop, rotation = stored(obj, crop, rotation)
-        values: Any = (mean, std, order, crop, rotation, flip, layout, pad)
-        if not self.engine.main.rebind(obj, tensor_index, values):
-            self.engine.main.bind(obj, tensor_index, mappings(*values))
+        self.engine.main.bind(
+            obj, tensor_index, mean=mean, std=std, order=order, crop=crop, rotation=rotation, flip=flip, layout=layout,
+            pad=pad,
+        )  # fmt: skip
 
     def layout_of(self, tensor_index: int | str) -> TensorLayout:
         """The order of dimensions of an input or output of the model, given by number or name, if it is a picture.
@@ -381,7 +374,7 @@ class GpuDelegate(Uncopied):
 
     def is_bound(self, tensor_index: int | str) -> bool:
         """Whether an object of the user is bound to the tensor, given by number or name."""
-        return self.engine.boundary.memory.is_bound((0, tensor_number(self.engine.model, tensor_index)))
+        return self.engine.main.is_bound(tensor_number(self.engine.model, tensor_index))
 
     # Reading results --------------------------------------------------------------------------------------------------
 

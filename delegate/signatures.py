@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from ..interop.errors import BindingError
@@ -29,8 +29,8 @@ class Signature(NamedTuple):
 
 
 def signatures_of(interpreter: Interpreter) -> tuple[Signature, ...]:
-    """The signatures of a model; LiteRT's placeholder for a model without."""
-    graphs = interpreter._model.subgraphs
+    """The signatures of a model; LiteRT's placeholder for a model without. States that are fed back are left out."""
+    graphs, fed = interpreter._model.subgraphs, interpreter._fed_back
     found: list[Signature] = []
     for key, ends in interpreter._get_full_signature_list().items():
         number = int(interpreter._interpreter.GetSubgraphIndexFromSignature(key))
@@ -38,13 +38,18 @@ def signatures_of(interpreter: Interpreter) -> tuple[Signature, ...]:
             {name: tensors[name] for name in sorted(tensors, key=lambda name: order.index(tensors[name]))}
             for tensors, order in ((ends["inputs"], graphs[number].inputs), (ends["outputs"], graphs[number].outputs))
         )
-        found.append(Signature(key, number, inputs, outputs))
+        found.append(Signature(key, number, *_without(() if number else fed, inputs, outputs)))
     if not found:
         inputs, outputs = (
             {graphs[0].tensors[i].name: i for i in side} for side in (graphs[0].inputs, graphs[0].outputs)
         )
-        found.append(Signature(_UNNAMED, 0, inputs, outputs))
+        found.append(Signature(_UNNAMED, 0, *_without(fed, inputs, outputs)))
     return tuple(found)
+
+
+def _without(tensors: Collection[int], *sides: dict[str, int]) -> Iterator[dict[str, int]]:
+    """The sides of a signature without some tensors."""
+    return ({name: tensor for name, tensor in side.items() if tensor not in tensors} for side in sides)
 
 
 def tensor_at(signature: Signature, side: str, index: int) -> int:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 from ...interop.errors import BindingError, TransferError
 from ...kernels.tensor import TensorInfo
@@ -37,6 +38,8 @@ class BoundaryTensors:
         """The interpreter shows the results of all operators, so the CPU's memory holds them after each run."""
         self.inputs_are_announced = False
         """The interpreter calls ``Engine.input_set`` whenever an input of the model is set."""
+        self._running = 0
+        """The subgraph that the user runs."""
         self._wait_type, self.waits = wait_type, wait_type is not WaitType.DO_NOT_WAIT
         self.uses = TensorUses()
         """The partitions and operators that compute and read the tensors."""
@@ -53,6 +56,15 @@ class BoundaryTensors:
         """Begin again with a subgraph; its operators ``on_cpu`` do not run on the GPU. The user's bindings stay."""
         self.uses.begin_subgraph(number, on_cpu)
         self._unreadable -= {key for key in self._unreadable if key[0] == number}
+
+    @contextmanager
+    def running(self, subgraph: int) -> Iterator[None]:
+        """Run another subgraph than the main one: its results may stay on the GPU meanwhile."""
+        self._running = subgraph
+        try:
+            yield
+        finally:
+            self._running = 0
 
     # Copies -----------------------------------------------------------------------------------------------------------
 
@@ -111,9 +123,9 @@ class BoundaryTensors:
             self.download(graph, tensor)
             graph.mark_current(tensor)
             return
-        # IF and WHILE on the CPU read the results of the other subgraphs.
+        # IF and WHILE on the CPU read the results of the subgraphs that they call.
         keep = self.keep_outputs or key in self.memory.states
-        if keep and graph.index == 0 and key not in self.uses.cpu_readers:
+        if keep and graph.index == self._running and key not in self.uses.cpu_readers:
             if key not in self._unreadable:
                 self._unreadable.add(key)
                 graph.mark_current(tensor)  # or LiteRT would copy it at the end of each invoke

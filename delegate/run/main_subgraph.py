@@ -1,4 +1,4 @@
-"""The main subgraph of a model: objects are bound to its tensors, inputs are set, and its runs end well or not."""
+"""The main subgraph of a model: its inputs are set, its states swap, and its runs end well or not."""
 
 from __future__ import annotations
 
@@ -7,30 +7,23 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from ...interop.errors import BindingError
-from ...kernels.tensor import LARGEST_RANK
 from ..litert.native import KERNEL_NAME, NativeDelegate, NativeGraph
-from ..plan.binding import Binding, Mappings
+from ..plan.binding import Binding
 from ..read.model import Model
+from .bound_tensors import BoundTensors
 from .boundary import BoundaryTensors
 from .feedback import State
-from .frames import first_object
-from .messages import CLOSED, inputs_and_outputs, tensor_label, why_not_bindable
+from .messages import inputs_and_outputs
 from .partition import Partition
 
 
-class MainSubgraph:
-    """The partitions of the main subgraph: bound objects and set inputs go to those that the tensor enters or leaves.
-
-    ``choose_device`` is called with an object before it is bound: it may move the model to the object's API.
-    """
+class MainSubgraph(BoundTensors):
+    """The partitions of the main subgraph: set inputs go to those that the tensor enters, and states swap."""
 
     def __init__(self, boundary: BoundaryTensors, choose_device: Callable[[Any], None]) -> None:
-        self._boundary, self._memory, self._choose_device = boundary, boundary.memory, choose_device
+        super().__init__(0, boundary, self.graph, choose_device)
         self.native: NativeDelegate | None = None
         """LiteRT's side of the delegate, while it serves an interpreter."""
-        self._partitions: list[Partition] = []
-        self._known: dict[int, list[Partition]] = {}
-        """The partitions that a tensor enters or leaves, once they were looked for."""
         self._states = list[State]()
         """The states that are fed back."""
         self._fed_users: dict[int, list[Partition]] = {}
@@ -38,85 +31,18 @@ class MainSubgraph:
 
     def clear(self) -> None:
         """Forget all partitions: LiteRT makes new ones."""
-        self._partitions.clear()
-        self._known.clear()
+        super().clear()
         self._fed_users.clear()
 
     def add(self, partition: Partition) -> None:
-        """Add a partition."""
-        if not self._partitions and self._memory.states:  # LiteRT adds them in the order in which they run
+        """Add a partition; the first one swaps the states."""
+        if not self._partitions and self._memory.states:
             partition.begin_run = self._swap_states
-        self._partitions.append(partition)
-        self._known.clear()
+        super().add(partition)
 
-    def forget(self) -> None:
-        """Look for partitions again, because the delegate was closed: nothing can be bound any more."""
-        self._known.clear()
-
-    # What the user binds ----------------------------------------------------------------------------------------------
-
-    def bind(self, obj: Any, tensor: int, mapping: Mappings) -> None:
-        """Let ``obj`` be a tensor from now on. Raises BindingError if it does not fit."""
-        partitions = self._partitions_with(tensor)
-        self.check_unfed(tensor)
-        self._choose_device(obj)
-        with self._memory.entered_for(first_object(obj)):
-            self._refuse_shared(tensor, obj)
-            self._memory.bind((0, tensor), obj, mapping, partitions[0].prepared.tensor(tensor))
-        for partition in partitions:
-            partition.bound.rebind(tensor)
-
-    def rebind(self, obj: Any, tensor: int, mapping: Any) -> bool:
-        """Bind an object that is like the one before; False if it is not. ``mapping`` may be plain values."""
-        partitions = self._known.get(tensor, ())
-        binding = self._memory.rebind((0, tensor), obj, mapping) if partitions else None
-        if binding is None:
-            return False
-        for partition in partitions:
-            partition.bound.exchange(tensor, binding)
-        return True
-
-    def unbind(self, tensor: int) -> None:
-        """Let a tensor be in CPU memory again."""
-        for partition in self._partitions_with(tensor):
-            partition.bound.rebind(tensor)
-        self._memory.unbind((0, tensor))
-
-    def takes_buffer(self, tensor: int) -> bool:
-        """Whether a buffer of float32 can be bound to a tensor."""
-        try:
-            info = self._partitions_with(tensor)[0].prepared.tensor(tensor)
-            self._refuse_shared(tensor, None)
-        except BindingError:
-            return False
-        return info is not None and info.dtype == "float32" and len(info.shape) <= LARGEST_RANK
-
-    @property
-    def _graph(self) -> NativeGraph | None:
-        """LiteRT's side of the main subgraph; None before LiteRT has shown it."""
-        return self.native.graph(0) if self.native is not None else None
-
-    def _partitions_with(self, tensor: int) -> list[Partition]:
-        """The partitions that the tensor enters or leaves; BindingError if there is none."""
-        known = self._known.get(tensor)
-        if known is not None:
-            return known
-        graph = self._graph
-        if graph is None:
-            raise BindingError(
-                f"tensor {tensor} cannot be bound yet: give the delegate to an interpreter first, "
-                "with interpreter.modify_graph_with_delegate(delegate)"
-            )
-        if self._boundary.closed:
-            raise BindingError(f"tensor {tensor} cannot be bound: {CLOSED}")
-        found = self._users(tensor)
-        if found and not graph.subgraph.tensors[tensor].variable:
-            self._known[tensor] = found
-            return found
-        raise BindingError(why_not_bindable(graph.subgraph, tensor))
-
-    def _users(self, tensor: int) -> list[Partition]:
-        return [partition for partition in self._partitions if tensor in (*partition.inputs, *partition.outputs)]
+    def graph(self, subgraph: int) -> NativeGraph | None:
+        """LiteRT's side of a subgraph, by number; None before LiteRT has shown it."""
+        return self.native.graph(subgraph) if self.native is not None else None
 
     # States that are fed back -----------------------------------------------------------------------------------------
 
@@ -135,16 +61,6 @@ class MainSubgraph:
         """The output that feeds an input; None for every other tensor."""
         state = self._memory.states.get((0, tensor))
         return state.output if state is not None and state.input == tensor else None
-
-    def check_unfed(self, tensor: int) -> None:
-        """Raise BindingError for an input or output that is fed back: nothing else can be its value."""
-        state, graph = self._memory.states.get((0, tensor)), self._graph
-        if state is not None and graph is not None:
-            what = "an output that is fed back" if tensor == state.output else "an input that an output feeds"
-            raise BindingError(
-                f"{tensor_label(tensor, graph.subgraph.tensors[tensor])} is {what}, whose buffers the delegate has: "
-                "reset_feedback() sets it to zeros; for other values leave the pair out of GpuDelegate's feedback"
-            )
 
     def _swap_states(self) -> None:
         """Before a run, let it read what the last one wrote."""
@@ -168,21 +84,6 @@ class MainSubgraph:
             users = self._fed_users[tensor] = self._users(tensor)
         for partition in users:
             partition.bound.swap(tensor, binding)
-
-    def _refuse_shared(self, tensor: int, obj: Any) -> None:
-        """Refuse inputs that CPU operators also read, and textures for outputs that the model itself reads again."""
-        graph = self._graph
-        assert graph is not None, "partitions were found, so LiteRT has shown the graph"
-        key, subgraph, uses = (0, tensor), graph.subgraph, self._boundary.uses
-        computed, readers = key in uses.computed, uses.cpu_readers.get(key, [])
-        what = tensor_label(tensor, subgraph.tensors[tensor])
-        if readers and not computed:
-            named = ", ".join(f"{i} {subgraph.operators[i].name}" for i in readers)
-            raise BindingError(f"{what} cannot be bound: operators on the CPU read it too ({named}); use set_tensor")
-        if not computed or not getattr(first_object(obj), "format", ""):
-            return
-        if readers or any(tensor in partition.inputs for partition in self._partitions_with(tensor)):
-            raise BindingError(f"{what} cannot be bound to a texture: the model itself reads it again; bind a buffer")
 
     # What the interpreter reports -------------------------------------------------------------------------------------
 

@@ -181,8 +181,8 @@ class Partition:
 
     def input_set(self, tensor: int) -> None:
         """Copy an input of the model before the next run, because it was set."""
-        program = self.bound.program
-        if program is not None and tensor in program.inputs and not self._boundary.memory.is_bound((0, tensor)):
+        program, memory = self.bound.program, self._boundary.memory
+        if program is not None and tensor in program.inputs and not memory.is_bound((self.subgraph, tensor)):
             self._uploads.value_set(tensor)
 
     def input_shown(self, tensor: int) -> None:

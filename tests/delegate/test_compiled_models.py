@@ -13,6 +13,7 @@ from ai_edge_litert.hardware_accelerator import HardwareAccelerator
 import framebind as fb
 from framebind.interop.device import Device
 from support.recording_driver import Capsules, RecordingDriver
+from support.recurrent import FEEDBACK, frames, recurrent, reference
 from support.tiny_models import CPU_ONLY, G, Op, T, build, chain, cpu_only
 
 SHAPE = (1, 4, 6, 3)
@@ -332,7 +333,7 @@ def test_memory_of_the_gpu_for_a_model_on_the_cpu_is_refused() -> None:
             model.run_by_name("serve", {"x": 1}, {"t2": buffer})  # pyright: ignore[reportArgumentType]
 
 
-def test_other_subgraphs_take_memory_of_the_host() -> None:
+def test_other_subgraphs_take_memory_of_both() -> None:
     def one(name: str, signature: str) -> G:
         return G([T("x", SHAPE), T("y", SHAPE)], [Op(name, [0], [1])], [0], [1], signature=signature)
 
@@ -347,19 +348,48 @@ def test_other_subgraphs_take_memory_of_the_host() -> None:
             model.run_by_name("second", {}, {"y": outputs[0]})
         inputs[0].write(X)
         model.run_by_index(1, inputs, outputs)
-        assert near(made(outputs[0]), np.tanh(X)) and outputs[0].is_on_host
+        assert near(made(outputs[0]), np.tanh(X)) and not outputs[0].is_on_host
         outputs[0].write(X)
         model.run_by_name("second", {}, {"y": outputs[0]})
         assert near(made(outputs[0]), np.tanh(X))
         model.run_by_name("first", {"x": inputs[0]}, {"y": outputs[0]})
         assert near(made(outputs[0]), np.exp(X))
-        on_gpu = model.create_input_buffers(0)
-        with pytest.raises(
-            fb.BindingError, match=r"tensor 0 'x' cannot be bound .*'second' is not the first subgraph's"
-        ):
-            model.run_by_index(1, on_gpu, outputs)
+        texture = fb.GlTexture.from_array(X[0, ..., [0, 1, 2, 2]].transpose(1, 2, 0).copy())
+        host = [fb.TensorBuffer.create_from_host_memory(np.zeros(SHAPE, np.float32))]
+        for key, function in (("second", np.tanh), ("first", np.exp)) * 2:
+            with fb.transfer_guard("disallow"):
+                model.run_by_name(key, {"x": fb.TensorBuffer.from_gl_texture(texture)}, {"y": outputs[0]})
+            assert near(made(outputs[0]), function(X))
+            model.run_by_name(key, {"x": inputs[0]}, {"y": host[0]})
+            assert near(made(host[0]), function(X))
+        integers = fb.TensorBuffer.from_gl_buffer(fb.GlBuffer(8))
+        with pytest.raises(fb.BindingError, match=r"tensor 0 'x' .* cannot be bound to .* of 8 bytes"):
+            model.run_by_index(1, [integers], outputs)
         model.resize_input_tensor(0, [2, *SHAPE[1:]], 1, strict=False)
         assert model.get_output_tensor_details("second")["y"]["shape"] == [2, *SHAPE[1:]]
+
+
+def test_states_stay_on_the_gpu() -> None:
+    """Names are those of the signature's tensors; states are none of them."""
+    content, pictures = recurrent(signature="serve"), frames(3)
+    expected = [each["y"] for each in reference(content, pictures)]
+    with (
+        fb.GlContext.headless(),
+        fb.CompiledModel.from_buffer(content, GPU, backend="opengl", feedback=FEEDBACK) as model,
+    ):
+        assert model.get_signature_list() == {"serve": {"inputs": ["x"], "outputs": ["y"]}}
+        inputs, outputs = model.create_input_buffers(0), model.create_output_buffers(0)
+        for _ in range(2):
+            for number, (picture, values) in enumerate(zip(pictures, expected, strict=True)):
+                inputs[0].write(picture)
+                with fb.transfer_guard("allow" if number == 0 else "disallow"):
+                    model.run_by_name("serve", {"x": inputs[0]}, {"y": outputs[0]})
+                assert np.abs(outputs[0].read(values.size, np.float32) - values.ravel()).max() < 1e-5
+            model.reset_feedback()
+    with pytest.raises(fb.DelegateError, match="feedback is for models on the GPU"):
+        fb.CompiledModel.from_buffer(content, feedback=FEEDBACK)
+    with fb.CompiledModel.from_buffer(content) as model, pytest.raises(fb.DelegateError, match="nothing is fed back"):
+        model.reset_feedback()
 
 
 def test_a_resize_that_fails_changes_nothing() -> None:
