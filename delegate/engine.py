@@ -66,7 +66,7 @@ class Engine:
         self.main = MainSubgraph(self.boundary, self._move_to_api_of)
         """The partitions of the main subgraph, and what is bound to its tensors."""
         self._others: dict[int, BoundTensors] = {}
-        """Those of the other subgraphs, by number."""
+        """The partitions of other subgraphs, by number, and what is bound to their tensors."""
         self._variables: Variables | None = None
         """The variables of the model, once they were looked for."""
         self._reported: set[int] = set()
