@@ -5,8 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ...operation import Launch, Lowering, Operation, Parsed, TfliteNode, TfliteOp, Unsupported
-from ...tensor import INDEX_DTYPES
+from ...tensor import INDEX_DTYPES, slices
 from ..arguments import require_float, require_type, shape_constant
+
+MOST_RANKS = 1024
+"""The most results of a work-group: it sorts them in time that grows with the square of their number."""
+DIGITS, MOST_WORKERS = 16, 256
+"""The counters of an invocation, one for each digit, and the most invocations that count: 16 KB of local memory."""
 
 
 @dataclass(frozen=True)
@@ -21,11 +26,16 @@ class TopK(Operation):
         return [(*shapes[0][:-1], self.count)] * 2
 
     def lower(self, lowering: Lowering) -> list[Launch]:
-        """One dispatch, one work-group per row."""
+        """One dispatch: a work-group for each row, or one for each MOST_RANKS results of it."""
         batch, height, width, _ = lowering.shape(lowering.inputs[0])
         writes = {"dst": lowering.outputs[0], "indices": lowering.outputs[1]}
-        local = (("float", "values", lowering.group_size), ("int", "places", lowering.group_size))
-        return [Launch("top_k", {"src": lowering.inputs[0]}, writes, batch * height * width, {}, {}, local)]
+        workers = min(lowering.group_size, MOST_WORKERS)
+        ranks = min(4 * slices(self.count), MOST_RANKS, DIGITS * workers)
+        blocks = -(-self.count // ranks)
+        constants: dict[str, int | float] = {"RANKS": ranks, "BLOCKS": blocks, "WORKERS": workers}
+        local = (("int", "counts", DIGITS * workers), ("int", "keys", ranks), ("int", "places", ranks))
+        groups = batch * height * width * blocks
+        return [Launch("top_k", {"src": lowering.inputs[0]}, writes, groups, constants, {}, local)]
 
 
 def _parse(node: TfliteNode) -> Parsed:

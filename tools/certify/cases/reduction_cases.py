@@ -38,7 +38,7 @@ def truth_reductions() -> Iterable[ModelCase]:
 
 
 def largest() -> Iterable[ModelCase]:
-    for shape in [*SHAPES, (1, 300), (2, 3, 1001), (1, 1, 2, 70)]:
+    for shape in [*SHAPES, (1, 300), (2, 3, 1001), (1, 1, 2, 70), (2, 5000)]:
         for count in {1, shape[-1] // 2 or 1, min(shape[-1], 100)}:
             for repeated in (False, True):
                 x = np.round(values(*shape) * 3) if repeated else values(*shape)
