@@ -22,7 +22,7 @@ import numpy.typing as npt
 from ai_edge_litert import schema_py_generated as schema
 from flatbuffers import flexbuffers
 
-from framebind.tools.certify.tflite_writer import G, Op, T, build
+from framebind.video.tflite_writer import G, Op, T, build
 from framebind.video.vision.ssd import grid
 
 Array = npt.NDArray[Any]

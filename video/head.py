@@ -14,10 +14,11 @@ import numpy as np
 import numpy.typing as npt
 
 from .model_metadata import MOST_CLASSES
-from .network import Crop, Sampling, Values
+from .network import Crop, Sampling, Values, candidates_of
+from .selection import Columns, Selection
 from .task import Fit, Model, picture_of, sampling_of
 from .vision import ssd
-from .vision.boxes import decode_boxes, select
+from .vision.boxes import CANDIDATES, best_boxes, decode_boxes
 from .vision.regions import fitted
 
 Array = npt.NDArray[Any]
@@ -95,20 +96,36 @@ def decode_anchors(
 
     ``outputs`` has the number of the output with boxes, that with scores, and the number of classes; ``first`` is the
     first class that is no background. Boxes are multiplied by ``coding`` before ``decode_boxes``. Models put out
-    probabilities or logits; the first frame says which: a score below 0 is no probability.
+    probabilities or logits; the scores of the first frame, which are read for it, say which.
     """
-    (places, numbers, classes), is_logit = outputs, None
+    (places, numbers, classes), probability = outputs, Probability(outputs[1])
+    scores = Columns(numbers, first, classes)
+    selection = Selection(len(anchors), scores, (Columns(places, 0, 4),), CANDIDATES)
 
     def decode(given: Sequence[Array], least: float) -> Found:
-        nonlocal is_logit
-        values, scores = given[places].reshape(-1, 4) * coding, given[numbers].reshape(-1, classes)
-        if is_logit is None:
-            is_logit = bool(np.nanmin(scores) < 0)
-        least = ssd.logit(least) if is_logit else least
-        boxes, kept, best = select(scores, values, anchors, decode_boxes, least=least, first=first, overlap=overlap)
-        return Found(boxes, kept, ssd.sigmoid(best) if is_logit else best)
+        found = candidates_of(given, selection, probability.raw(given, least))
+        found = found._replace(values=found.values * coding)
+        boxes, kept, best = best_boxes(found, anchors, decode_boxes, overlap)
+        return Found(boxes, kept + first, probability.of(best))
 
     return decode
+
+
+class Probability:
+    """The scores in an output: probabilities, or logits. A score below 0 in the first frame is no probability."""
+
+    def __init__(self, output: int) -> None:
+        self._output, self._is_logit = output, None
+
+    def raw(self, outputs: Sequence[Array], least: float) -> float:
+        """The score in the output that is the probability ``least``."""
+        if self._is_logit is None:
+            self._is_logit = bool(np.nanmin(outputs[self._output]) < 0)
+        return ssd.logit(least) if self._is_logit else least
+
+    def of(self, scores: Array) -> Array:
+        """Scores of the output as probabilities."""
+        return ssd.sigmoid(scores) if self._is_logit else scores
 
 
 def sound(found: Found) -> Found:

@@ -16,10 +16,13 @@ import numpy.typing as npt
 import framebind as fb
 
 from .apis import GL
+from .candidate_graph import Selector, candidate_graph
 from .copies import DETECTIONS, FROM_ARRAY
 from .feedback import AUTO, feedback_of
 from .layouts import Layout, PictureShape, picture_shape
 from .model_metadata import ModelMetadata, read_metadata
+from .postprocess import Postprocess
+from .selection import Candidates, Selection, select
 
 COPYING = "copying mode"
 """The reason in ``fb.transfers`` for the copying mode's copies from and to GL objects."""
@@ -31,6 +34,9 @@ THREADS = os.cpu_count() or 1
 """Threads of LiteRT's CPU interpreter."""
 _TITLES = {name: title for backend in fb.list_backends() for name, title in backend.titles.items()}
 """Titles of the APIs of ``fb.Statistics.api``."""
+
+SMALL = 1 << 16
+"""Bytes of outputs up to which it costs less to read them than to select from them on the GPU. Not measured."""
 
 Values = float | tuple[float, ...]
 Crop = tuple[float, float, float, float]
@@ -176,7 +182,7 @@ class Network:
                 if tensor not in self._on_cpu:
                     with fb.transfer_guard("allow"):  # a stream that comes back makes its buffers between two frames
                         buffers[tensor] = self.api.new_buffer(np.zeros(max(math.prod(shape), 1), np.float32))
-            self._outputs = Outputs(self.outputs, buffers, self.output)
+            self._outputs = Outputs(self.outputs, buffers, self.output, self._postprocess)
         for tensor, buffer in self._outputs.buffers.items():
             self.bind(tensor, buffer)
         return self._outputs
@@ -230,8 +236,13 @@ class Network:
     def close(self) -> None:
         """Free the model's memory on the GPU, and the buffers of ``bind_outputs``."""
         self._delegate.close()
-        for buffer in self._outputs.buffers.values() if self._outputs is not None else ():
-            buffer.release()
+        if self._outputs is not None:
+            self._outputs.close()
+
+    def _postprocess(self, content: bytes, inputs: Sequence[Any]) -> Postprocess:
+        """A small model behind this one, which takes buffers of its outputs."""
+        with fb.transfer_guard("allow"):  # it is made between two frames
+            return Postprocess(content, inputs, self._options, self.api)
 
     def _mark(self, stage: str) -> None:
         if self._timer is not None:
@@ -282,14 +293,22 @@ class Outputs(Sequence[Array]):
     """The outputs of a network's last run, by number: float32 arrays, each of which is read when it is asked for.
 
     An array is made once, and is valid until the next run. What comes from buffers is counted as DETECTIONS.
+    ``candidates`` reads of a detector's outputs only the best rows.
     """
 
     def __init__(
-        self, shapes: dict[int, tuple[int, ...]], buffers: dict[int, Any], on_cpu: Callable[[int], Array]
+        self,
+        shapes: dict[int, tuple[int, ...]],
+        buffers: dict[int, Any],
+        on_cpu: Callable[[int], Array],
+        postprocess: Callable[[bytes, Sequence[Any]], Postprocess],
     ) -> None:
-        """``buffers`` are by tensor; ``on_cpu`` gives the values of the others."""
-        self.buffers, self._tensors, self._on_cpu = buffers, list(shapes), on_cpu
-        self._arrays = {tensor: np.empty(shapes[tensor], np.float32) for tensor in buffers}
+        """``buffers`` are by tensor; ``on_cpu`` gives the values of the others. ``postprocess`` makes a small model
+        behind buffers.
+        """
+        self.buffers, self._tensors, self._on_cpu, self._postprocess = buffers, list(shapes), on_cpu, postprocess
+        self._shapes, self._arrays = shapes, dict[int, Array]()
+        self._selectors = dict[Selection, Selector]()
 
     def __len__(self) -> int:
         return len(self._tensors)
@@ -304,7 +323,40 @@ class Outputs(Sequence[Array]):
         tensor = self._tensors[number]
         if tensor not in self.buffers:
             return self._on_cpu(tensor)
+        if tensor not in self._arrays:
+            self._arrays[tensor] = np.empty(self._shapes[tensor], np.float32)
         return self.buffers[tensor].read(self._arrays[tensor], reason=DETECTIONS)
+
+    def candidates(self, selection: Selection, least: float) -> Candidates:
+        """The best candidates in a detector's outputs, with the score ``least`` or more.
+
+        The GPU selects them, unless outputs are small, or computed on the CPU.
+        """
+        tensors = [self._tensors[number] for number in selection.outputs]
+        nbytes = sum(4 * math.prod(self._shapes[tensor]) for tensor in tensors)
+        if nbytes <= SMALL or any(tensor not in self.buffers for tensor in tensors):
+            return select(selection, self, least)
+        if selection not in self._selectors:
+            shapes = dict(zip(selection.outputs, (self._shapes[tensor] for tensor in tensors), strict=True))
+            buffers = [self.buffers[tensor] for tensor in tensors]
+            self._selectors[selection] = Selector(
+                selection, self._postprocess(candidate_graph(selection, shapes), buffers)
+            )
+        return self._selectors[selection].select(least)
+
+    def close(self) -> None:
+        """Free what is on the GPU."""
+        for selector in self._selectors.values():
+            selector.close()
+        for buffer in self.buffers.values():
+            buffer.release()
+
+
+def candidates_of(outputs: Sequence[Array], selection: Selection, least: float) -> Candidates:
+    """The best candidates in a detector's outputs, with the score ``least`` or more: those of a run, or arrays."""
+    if isinstance(outputs, Outputs):
+        return outputs.candidates(selection, least)
+    return select(selection, outputs, least)
 
 
 def shapes(details: list[dict[str, Any]]) -> dict[int, tuple[int, ...]]:

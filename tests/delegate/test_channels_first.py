@@ -21,8 +21,8 @@ from framebind.delegate.read.reader import read_model
 from framebind.interop.device import Device
 from framebind.interop.frames.frame import Frame
 from framebind.kernels.views import Picture, PlanePicture
-from framebind.tools.certify.tflite_writer import G, Op, T
 from framebind.video.assets import PHOTOGRAPH
+from framebind.video.tflite_writer import G, Op, T
 from support.device_steps import texture
 from support.gl_calls import counted_calls
 from support.model_runs import backend_of

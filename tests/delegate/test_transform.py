@@ -22,7 +22,7 @@ from framebind.kernels.ops.pointwise.elementwise import Elementwise
 from framebind.kernels.ops.window import Window
 from framebind.kernels.tensor import TensorInfo
 from framebind.tools.certify.cases.operator_models import options
-from framebind.tools.certify.tflite_writer import G, Op, T, build
+from framebind.video.tflite_writer import G, Op, T, build
 from null_programs import program_on_null
 
 POINT = Window((1, 1), (1, 1))

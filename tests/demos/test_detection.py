@@ -25,7 +25,7 @@ from framebind.video.network import resample
 from framebind.video.tasks import detect
 from framebind.video.tasks.detect import Detection
 from framebind.video.vision import ssd
-from framebind.video.vision.boxes import decode_faces
+from framebind.video.vision.boxes import CANDIDATES, decode_faces
 from framebind.video.vision.labels import read_labels
 from framebind.video.vision.non_max_suppression import overlaps
 from framebind.video.vision.one_euro import OneEuro
@@ -153,8 +153,8 @@ def test_the_summary_says_what_was_read(tmp_path: Path) -> None:
     model = object_model(tmp_path / "objects.tflite", logits=False)
     report = run(detect.TASK.prepare, Options(str(model), frames=3, size="64x64", headless=True))
     assert (report.copied, report.uploaded) == (0, 2 * 64 * 64 * 3)
-    nbytes = 4 * 2034 * (4 + 91)
-    assert report.detected == 2 * nbytes, "boxes and scores of all anchors"
+    nbytes = 4 * CANDIDATES * (3 + 4)
+    assert report.detected == 2 * nbytes, "score, class, number and box of the best anchors"
     assert f"{nbytes:,} bytes of results, nothing else" in str(report)
 
 

@@ -187,7 +187,7 @@ def test_the_main_code_of_the_readme_runs_as_printed(tmp_path: Path, gl_and_cl: 
 def test_the_tutorial_adds_an_operator(tmp_path: Path) -> None:
     """Its files, written into a copy of the package, are an operator there: nothing else is edited."""
     package = tmp_path / "framebind"
-    for folder in ("delegate", "interop", "kernels", "tools"):
+    for folder in ("delegate", "interop", "kernels", "tools", "video"):
         shutil.copytree(ROOT / folder, package / folder, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "__init__.py", package)
     *files, (_, program) = FENCE.findall(ADDING_AN_OPERATOR.read_text(encoding="utf-8"))

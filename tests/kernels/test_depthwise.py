@@ -15,7 +15,7 @@ from framebind.kernels.operation import FusedOp
 from framebind.kernels.ops.convolution.depthwise import choose_parts
 from framebind.kernels.target import Target
 from framebind.tools.certify.cases.operator_models import options, run_model, run_on_cpu, values
-from framebind.tools.certify.tflite_writer import G, Op, T, build
+from framebind.video.tflite_writer import G, Op, T, build
 from null_programs import program_on_null
 from support.cases.node_cases import NodeCase, convolution_cases
 from support.cases.operator_runs import run

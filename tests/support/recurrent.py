@@ -10,7 +10,7 @@ import numpy.typing as npt
 from ai_edge_litert import schema_py_generated as schema
 from ai_edge_litert.interpreter import Interpreter as LiteRt
 
-from framebind.tools.certify.tflite_writer import G, Op, T
+from framebind.video.tflite_writer import G, Op, T
 
 from .tiny_models import CPU_ONLY, build
 

@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 from ai_edge_litert import schema_py_generated as schema
 
-from framebind.tools.certify import tflite_writer
-from framebind.tools.certify.tflite_writer import G, Op, T
+from framebind.video import tflite_writer
+from framebind.video.tflite_writer import G, Op, T
 
 CPU_ONLY = "L2_POOL_2D"
 """A float operator of rank 4 that LiteRT has and the GPU does not; ``cpu_only`` is what it computes in these models."""

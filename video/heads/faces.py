@@ -8,9 +8,11 @@ from typing import Any
 import numpy.typing as npt
 
 from ..head import Decoder, Found, Head
+from ..network import candidates_of
+from ..selection import Columns, Selection
 from ..task import Fit, Match, Model
 from ..vision import ssd
-from ..vision.boxes import decode_faces, select
+from ..vision.boxes import CANDIDATES, best_boxes, decode_faces
 
 Array = npt.NDArray[Any]
 LEAST, OVERLAP = 0.75, 0.3
@@ -32,12 +34,11 @@ def decoder(model: Model) -> Decoder:
     """
     anchors, (one, _) = ssd.face_anchors(), model.outputs.values()
     places = 0 if one[-1] == 16 else 1
+    selection = Selection(len(anchors), Columns(1 - places, 0, 1), (Columns(places, 0, 16),), CANDIDATES)
 
     def decode(outputs: Sequence[Array], least: float) -> Found:
-        values, logits = outputs[places].reshape(-1, 16), outputs[1 - places].reshape(-1, 1)
-        found, numbers, scores = select(
-            logits, values, anchors, decode_faces, least=ssd.logit(least), first=0, overlap=OVERLAP
-        )
+        likely = candidates_of(outputs, selection, ssd.logit(least))
+        found, numbers, scores = best_boxes(likely, anchors, decode_faces, OVERLAP)
         return Found(found[:, :4], numbers, ssd.sigmoid(scores), found[:, 4:].reshape(-1, 6, 2))
 
     return Decoder(decode, 1, LEAST, "letterboxed", (0.5, 0.5), ["face"], PAD)

@@ -11,16 +11,16 @@ Each query has logits and a box of centre x, centre y, width and height from 0 t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from ..head import Decoder, Found, Head
-from ..network import Values
+from ..head import Decoder, Found, Head, Probability
+from ..network import Values, candidates_of
+from ..selection import Columns, Selection
 from ..task import Fit, Match, Model, picture_of
-from ..vision import ssd
 from ..vision.boxes import corners
 from ..vision.yolo import as_numbers, find_rows
 
@@ -59,29 +59,38 @@ def decoder(model: Model) -> Decoder:
     found = _outputs_of(model)
     assert found is not None, "the model fits"
     is_softmax = found.queries == SOFTMAX_QUERIES
-    classes = found.values - is_softmax
+    is_imagenet = is_softmax or found.values in COCO_CLASSES
+    decode = _of_softmax(found) if is_softmax else _of_sigmoids(found)
+    usual = IMAGENET if is_imagenet else (0.0, 1.0)
+    return Decoder(decode, found.values - is_softmax, LEAST, "stretched", usual)
+
+
+def _of_softmax(found: _Outputs) -> Callable[[Sequence[Array], float], Found]:
+    """Each query is one object, of its best class; the last class is none."""
 
     def decode(outputs: Sequence[Array], least: float) -> Found:
         logits = outputs[found.logits].reshape(found.queries, found.values)
-        scores = _softmax(logits)[:, :-1] if is_softmax else _probabilities(logits)
-        rows, numbers = _likely(scores, least, each_query_once=is_softmax)
-        boxes = outputs[found.boxes].reshape(found.queries, 4)[rows]
-        return Found(corners(boxes), numbers, scores[rows, numbers])
+        scores = _softmax(logits)[:, :-1]
+        numbers, best = scores.argmax(axis=1), scores.max(axis=1)
+        order = np.argsort(-best, kind="stable")
+        order = order[best[order] >= least]
+        boxes = outputs[found.boxes].reshape(found.queries, 4)[order]
+        return Found(corners(boxes), numbers[order], best[order])
 
-    is_imagenet = is_softmax or found.values in COCO_CLASSES
-    return Decoder(decode, classes, LEAST, "stretched", IMAGENET if is_imagenet else (0.0, 1.0))
+    return decode
 
 
-def _likely(scores: Array, least: float, *, each_query_once: bool) -> tuple[Array, Array]:
-    """The numbers of queries and classes with the score ``least`` or more, the best first, as many as queries."""
-    if each_query_once:
-        rows, numbers = np.arange(len(scores)), scores.argmax(axis=1)
-    else:
-        rows, numbers = np.indices(scores.shape).reshape(2, scores.size)
-    best = scores[rows, numbers]
-    order = np.argsort(-best, kind="stable")[: len(scores)]
-    order = order[best[order] >= least]
-    return rows[order], numbers[order]
+def _of_sigmoids(found: _Outputs) -> Callable[[Sequence[Array], float], Found]:
+    """Each pair of a query and a class may be an object; the best ones count, as many as there are queries."""
+    logits, probability = Columns(found.logits, 0, found.values), Probability(found.logits)
+    boxes = (Columns(found.boxes, 0, 4),)
+    selection = Selection(found.queries, logits, boxes, found.queries, has_pairs=True)
+
+    def decode(outputs: Sequence[Array], least: float) -> Found:
+        likely = candidates_of(outputs, selection, probability.raw(outputs, least))
+        return Found(corners(likely.values), likely.classes, probability.of(likely.scores))
+
+    return decode
 
 
 def _selected(outputs: Sequence[Array], least: float) -> Found:
@@ -95,11 +104,6 @@ def _selected(outputs: Sequence[Array], least: float) -> Found:
 def _softmax(logits: Array) -> Array:
     powers = np.exp(logits - logits.max(axis=1, keepdims=True))
     return powers / powers.sum(axis=1, keepdims=True)
-
-
-def _probabilities(values: Array) -> Array:
-    """Logits as probabilities. Some exports have these in the outputs already: no value is below 0 then."""
-    return ssd.sigmoid(values) if (values < 0).any() else values
 
 
 def _is_ultralytics(model: Model) -> bool:

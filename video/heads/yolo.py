@@ -12,8 +12,10 @@ from typing import Any
 import numpy.typing as npt
 
 from ..head import Decoder, Found, Head
+from ..network import candidates_of
+from ..selection import Selection
 from ..task import Fit, Match, Model, picture_of
-from ..vision.yolo import GREY, Rows, find_rows, objects_in, suppressed
+from ..vision.yolo import GREY, OVERLAP, Rows, find_rows, suppressed
 
 Array = npt.NDArray[Any]
 LEAST = 0.25
@@ -37,32 +39,15 @@ def decoder(model: Model) -> Decoder:
     rows, picture = _rows(model), picture_of(model)
     assert rows is not None and picture is not None, "the model fits"
     has_objectness = rows[0].candidates in [each.candidates for each in _found(model, V5_ANCHORS)]
+    first, scores, boxes = (5 if has_objectness else 0 if len(rows) == 2 else 4), rows[-1], rows[0].columns(0, 4)
+    objectness = rows[0].columns(4, 5) if has_objectness else None
+    selection = Selection(scores.candidates, scores.columns(first, scores.values), (boxes,), objectness=objectness)
+    overlap = V5_OVERLAP if has_objectness else OVERLAP
 
     def decode(outputs: Sequence[Array], least: float) -> Found:
-        parts = [each.of(outputs) for each in rows]
-        if len(parts) == 2:
-            boxes, scores = parts
-            found = suppressed(boxes, scores, _nothing(boxes), picture, least)
-        elif has_objectness:
-            boxes, scores = _split_v5(parts[0], least)
-            found = suppressed(boxes, scores, _nothing(boxes), picture, least, V5_OVERLAP)
-        else:
-            found = objects_in(parts[0], rows[0], 0, picture, least)
-        return Found(*found[:3])
+        return Found(*suppressed(candidates_of(outputs, selection, least), picture, overlap)[:3])
 
-    classes = rows[-1].values - (0 if len(rows) == 2 else 5 if has_objectness else 4)
-    return Decoder(decode, classes, LEAST, "letterboxed", pad=GREY)
-
-
-def _split_v5(values: Array, least: float) -> tuple[Array, Array]:
-    """Boxes and scores of v5, of the candidates whose objectness is ``least`` or more: no other has such a score."""
-    values = values[values[:, 4] >= least]
-    return values[:, :4], values[:, 4:5] * values[:, 5:]
-
-
-def _nothing(boxes: Array) -> Array:
-    """No further values of these boxes."""
-    return boxes[:, :0]
+    return Decoder(decode, scores.values - first, LEAST, "letterboxed", pad=GREY)
 
 
 def _rows(model: Model) -> list[Rows] | None:

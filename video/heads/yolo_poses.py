@@ -39,7 +39,7 @@ def decoder(model: Model) -> Decoder:
     count, values = model.metadata.key_points or PERSON
 
     def decode(outputs: Sequence[Array], least: float) -> Found:
-        found = objects_in(rows.of(outputs), rows, count * values, picture, least)
+        found = objects_in(outputs, rows, count * values, picture, least)
         points = found.further.reshape(len(found.boxes), count, values)
         places = to_parts(points[..., :2].reshape(len(points), 2 * count), picture, is_pixels=found.is_pixels)
         seen = points[..., 2] if values == 3 else None

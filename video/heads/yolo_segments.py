@@ -37,7 +37,7 @@ def decoder(model: Model) -> Decoder:
     rows, number, shape = parts
 
     def decode(outputs: Sequence[Array], least: float) -> Found:
-        found = objects_in(rows.of(outputs), rows, shape.channels, picture, least)
+        found = objects_in(outputs, rows, shape.channels, picture, least)
         return Found(*found[:3], coefficients=found.further, prototypes=shape.from_tensor(outputs[number]))
 
     classes = None if rows.is_selected else rows.values - 4 - shape.channels

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .non_max_suppression import best_classes, suppress
+from ..selection import Candidates
+from .non_max_suppression import suppress
 from .ssd import FACE_SIDE
 
 Array = npt.NDArray[Any]
@@ -19,29 +20,19 @@ CANDIDATES = 128
 """The most anchors that suppression examines, the likeliest first: an object has about ten above the least score."""
 
 
-def select(
-    scores: Array,
-    values: Array,
-    anchors: Array,
-    decode: Callable[[Array, Array], Array],
-    *,
-    least: float,
-    first: int,
-    overlap: float,
+def best_boxes(
+    found: Candidates, anchors: Array, decode: Callable[[Array, Array], Array], overlap: float
 ) -> tuple[Array, npt.NDArray[np.int64], Array]:
     """Decode the boxes of likely anchors, and keep the best of those that overlap (non-maximum suppression).
 
-    ``scores`` are (anchors, classes), and ``values`` (anchors, n) what ``decode`` takes, with rows (centre x, centre y,
-    width, height) of ``anchors``. ``least`` is the least score of a box, ``first`` the number of the first class that
-    is not the background, ``overlap`` the largest overlap (intersection over union) of two boxes of one class.
+    ``found`` has what ``decode`` takes, with rows (centre x, centre y, width, height) of ``anchors``. ``overlap`` is
+    the largest overlap (intersection over union) of two boxes of one class.
 
     Returns what was decoded, classes and scores of at most MOST_BOXES, the best box first.
     """
-    likely, numbers, best = best_classes(scores[:, first:], least)
-    likely, numbers, best = likely[:CANDIDATES], numbers[:CANDIDATES] + first, best[:CANDIDATES]
-    places = decode(values[likely], anchors[likely])
-    kept = suppress(places[:, :4], best, numbers, overlap, MOST_BOXES)
-    return places[kept], numbers[kept], best[kept]
+    places = decode(found.values, anchors[found.numbers])
+    kept = suppress(places[:, :4], found.scores, found.classes, overlap, MOST_BOXES)
+    return places[kept], found.classes[kept], found.scores[kept]
 
 
 def corners(boxes: Array) -> Array:

@@ -26,19 +26,6 @@ def suppress(boxes: Array, scores: Array, classes: npt.NDArray[np.int64], overla
     return kept
 
 
-def best_classes(scores: Array, least: float) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], Array]:
-    """The candidates of ``scores`` (candidates, classes) whose best class has the score ``least`` or more.
-
-    Returns their numbers, their classes and their scores, the best first; of equal ones, the first candidate. A
-    candidate with a score that is no number is left out.
-    """
-    likely = np.flatnonzero(scores.max(axis=1) >= least)
-    numbers = scores[likely].argmax(axis=1)
-    best = scores[likely, numbers]
-    order = np.argsort(-best, kind="stable")
-    return likely[order], numbers[order], best[order]
-
-
 def overlaps(box: Array, boxes: Array) -> Array:
     """Intersection over union of a box (4) with each of ``boxes`` (n, 4), from 0 to 1."""
     common = _area(np.minimum(box[2:], boxes[:, 2:]) - np.maximum(box[:2], boxes[:, :2]))

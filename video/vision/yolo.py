@@ -13,8 +13,10 @@ import numpy as np
 import numpy.typing as npt
 
 from ..layouts import PictureShape
+from ..network import candidates_of
+from ..selection import Candidates, Columns, Selection
 from .boxes import corners
-from .non_max_suppression import best_classes, suppress
+from .non_max_suppression import suppress
 
 Array = npt.NDArray[Any]
 
@@ -61,6 +63,16 @@ class Rows(NamedTuple):
         values = outputs[self.number].reshape(self.values, self.candidates) if self.is_last else outputs[self.number]
         return values.T if self.is_last else values.reshape(self.candidates, self.values)
 
+    def columns(self, first: int, last: int) -> Columns:
+        """Some columns of the rows."""
+        return Columns(self.number, first, last, self.is_last)
+
+    def selection(self, further: int) -> Selection:
+        """The selection of candidates whose rows are a box, the scores of classes and so many further values."""
+        end = self.values - further
+        values = (self.columns(0, 4), *([self.columns(end, self.values)] if further else []))
+        return Selection(self.candidates, self.columns(4, end), values)
+
 
 def find_rows(shapes: Sequence[tuple[int, ...]], picture: PictureShape, anchors: int) -> list[Rows]:
     """The outputs of three axes with ``anchors`` rows for each cell of the input, in their order."""
@@ -93,24 +105,21 @@ def to_parts(boxes: Array, picture: PictureShape, *, is_pixels: bool) -> Array:
     return (pairs / sizes if is_pixels else pairs).reshape(boxes.shape)
 
 
-def are_pixels(values: Array) -> bool:
-    """Whether coordinates are pixels: most of them are then above LARGEST_PART."""
-    return 2 * np.count_nonzero(values > LARGEST_PART) > values.size
+def are_pixels(boxes: Array) -> bool:
+    """Whether boxes (n, 4) of centres and sizes are in pixels: most of their numbers are then above LARGEST_PART."""
+    return 2 * np.count_nonzero(boxes > LARGEST_PART) > boxes.size
 
 
-def suppressed(
-    boxes: Array, scores: Array, further: Array, picture: PictureShape, least: float, overlap: float = OVERLAP
-) -> Objects:
-    """The objects among candidates: their boxes (n, 4), scores (n, classes) and further values (n, values).
+def suppressed(found: Candidates, picture: PictureShape, overlap: float = OVERLAP) -> Objects:
+    """The objects among candidates, whose values are a box (centre and size) and further ones.
 
-    A candidate's class is the one with its best score, which is ``least`` or more. Of those of one class that overlap
-    by more than ``overlap``, the best is kept.
+    Of those of one class that overlap by more than ``overlap``, the best is kept.
     """
-    is_pixels = are_pixels(boxes[:, :2])
-    likely, numbers, best = best_classes(scores, least)
-    places = to_parts(corners(boxes[likely]), picture, is_pixels=is_pixels)
-    kept = suppress(places, best, numbers, overlap, MOST)
-    return Objects(places[kept], numbers[kept], best[kept], further[likely][kept], is_pixels)
+    boxes, further = found.values[:, :4], found.values[:, 4:]
+    is_pixels = are_pixels(boxes)
+    places = to_parts(corners(boxes), picture, is_pixels=is_pixels)
+    kept = suppress(places, found.scores, found.classes, overlap, MOST)
+    return Objects(places[kept], found.classes[kept], found.scores[kept], further[kept], is_pixels)
 
 
 def selected(rows: Array, picture: PictureShape, least: float) -> Objects:
@@ -122,12 +131,11 @@ def selected(rows: Array, picture: PictureShape, least: float) -> Objects:
     return Objects(boxes, as_numbers(rows[:, 5]), rows[:, 4], rows[:, 6:], is_pixels)
 
 
-def objects_in(values: Array, rows: Rows, further: int, picture: PictureShape, least: float) -> Objects:
-    """The objects in the values of ``rows``, each with so many further values."""
+def objects_in(outputs: Sequence[Array], rows: Rows, further: int, picture: PictureShape, least: float) -> Objects:
+    """The objects in the ``rows`` of outputs, each with so many further values, whose score is ``least`` or more."""
     if rows.is_selected:
-        return selected(values, picture, least)
-    scores = rows.values - further
-    return suppressed(values[:, :4], values[:, 4:scores], values[:, scores:], picture, least)
+        return selected(rows.of(outputs), picture, least)
+    return suppressed(candidates_of(outputs, rows.selection(further), least), picture)
 
 
 def as_numbers(classes: Array) -> npt.NDArray[np.int64]:

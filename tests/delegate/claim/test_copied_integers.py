@@ -12,7 +12,7 @@ import pytest
 
 import framebind as fb
 from framebind.tools.certify.cases.operator_models import CPU_KERNELS, options
-from framebind.tools.certify.tflite_writer import G, Op, T, build
+from framebind.video.tflite_writer import G, Op, T, build
 
 Kind = dict[str, Any]
 """The type of a tensor, its scale and its zero point."""

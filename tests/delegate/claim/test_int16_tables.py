@@ -12,7 +12,7 @@ import framebind as fb
 from framebind.delegate.claim.int16_tables import LARGEST_ERROR, table_error
 from framebind.interop.device import Device
 from framebind.tools.certify.cases.operator_models import options, run_model, run_on_cpu
-from framebind.tools.certify.tflite_writer import G, Op, T, build
+from framebind.video.tflite_writer import G, Op, T, build
 from support.model_runs import backend_of
 
 FINE = [("EXP", 3e-5, 1e-4), ("EXP", 1e-5, 1e-3), ("GELU", 1e-4, 1e-4)]

@@ -16,7 +16,7 @@ from framebind.delegate.read.reader import read_model
 from framebind.interop.null.device import NullDevice
 from framebind.kernels.ops.window import VALID, Window
 from framebind.tools.certify.cases.operator_models import options
-from framebind.tools.certify.tflite_writer import G, Op, T, build
+from framebind.video.tflite_writer import G, Op, T, build
 
 
 def reasons(*subgraphs: G) -> Mapping[int, str]:

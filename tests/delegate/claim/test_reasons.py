@@ -12,7 +12,7 @@ from framebind.delegate.claim.claims import claim
 from framebind.delegate.read.reader import read_model
 from framebind.interop.null.device import NullDevice
 from framebind.tools.certify.cases.operator_models import options
-from framebind.tools.certify.tflite_writer import G, Op, T, build
+from framebind.video.tflite_writer import G, Op, T, build
 
 SHAPE = (1, 2, 3, 4)
 

@@ -12,7 +12,7 @@ from ai_edge_litert.interpreter import Interpreter as LiteRt
 
 import framebind as fb
 from framebind.interop.device import Device
-from framebind.tools.certify.tflite_writer import G, Op, T
+from framebind.video.tflite_writer import G, Op, T
 from support.gl_calls import counted_calls
 from support.model_runs import backend_of
 from support.recording_driver import RecordingDriver

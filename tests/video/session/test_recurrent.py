@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 import framebind as fb
-from framebind.tools.certify.tflite_writer import G, Op, T
 from framebind.tools.commands import inspect
 from framebind.tools.common.flags import DelegateFlags
 from framebind.video.apis import GL
@@ -21,6 +20,7 @@ from framebind.video.live.planes import PlanesViewer
 from framebind.video.model_options import ModelOptions
 from framebind.video.network import Mode, Network, Sampling
 from framebind.video.session.session import Session
+from framebind.video.tflite_writer import G, Op, T
 from framebind.video.work import Work, task_for
 from framebind.video.workers.division import divide
 from framebind.video.workers.jobs import Job

@@ -7,8 +7,9 @@ import math
 import numpy as np
 import pytest
 
+from framebind.video.selection import Columns, Selection, select
 from framebind.video.vision import ssd
-from framebind.video.vision.boxes import MOST_BOXES, decode_boxes, decode_faces, select
+from framebind.video.vision.boxes import CANDIDATES, MOST_BOXES, best_boxes, decode_boxes, decode_faces
 from framebind.video.vision.non_max_suppression import overlaps, suppress
 from framebind.video.vision.one_euro import SECONDS, OneEuro
 
@@ -125,7 +126,8 @@ def test_a_score_that_is_no_number_is_no_box() -> None:
     values = np.zeros((4, 16), np.float32)
     values[:, :4] = np.array([[0, 0, 8, 8], [0, 0, 8, 8], [0, 0, 8, 8], [64, 0, 8, 8]])
     anchors = np.random.default_rng(1).uniform(0.1, 0.9, (4, 4)).astype(np.float32)
-    _, _, best = select(scores, values, anchors, decode_faces, least=0.5, first=0, overlap=0.3)
+    selection = Selection(4, Columns(0, 0, 1), (Columns(1, 0, 16),))
+    _, _, best = best_boxes(select(selection, [scores, values], 0.5), anchors, decode_faces, 0.3)
     np.testing.assert_allclose(best, [0.9, 0.5])
 
 
@@ -134,8 +136,10 @@ def test_of_equal_scores_the_first_anchor_is_better_and_the_number_of_boxes_is_b
     values = np.tile(np.array([0, 0, -60, -60], np.float32), (300, 1))  # boxes too small to overlap
     scores = np.zeros((300, 3), np.float32)
     scores[:, 1], scores[250, 2] = 0.6, 0.9
-    places, classes, best = select(scores, values, anchors, decode_boxes, least=0.5, first=1, overlap=0.3)
-    assert len(places) == MOST_BOXES and classes[:3].tolist() == [2, 1, 1]
+    found = select(Selection(300, Columns(0, 1, 3), (Columns(1, 0, 4),), CANDIDATES), [scores, values], 0.5)
+    assert len(found.scores) == CANDIDATES
+    places, classes, best = best_boxes(found, anchors, decode_boxes, 0.3)
+    assert len(places) == MOST_BOXES and classes[:3].tolist() == [1, 0, 0]
     np.testing.assert_allclose(best[:3], [0.9, 0.6, 0.6], rtol=1e-6)
     np.testing.assert_allclose(places[:3, [0, 2]].mean(axis=1), anchors[[250, 0, 1], 0], atol=1e-6)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..tflite_writer import G, Op, T, build
+from ....video.tflite_writer import G, Op, T, build
 from .operator_models import options
 
 X, ACTIVATION, CELL = 0, 1, 2

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from ai_edge_litert import schema_py_generated as schema
 
-from ..tflite_writer import G, Op, T, build
+from ....video.tflite_writer import G, Op, T, build
 
 Array = npt.NDArray[np.float32]
 CPU_KERNELS = litert.OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from ai_edge_litert import schema_py_generated as schema
 
-from ..tflite_writer import G, Op, T, build
+from ....video.tflite_writer import G, Op, T, build
 from .operator_models import options
 
 ZERO_POINTS = {"int8": -5, "uint8": 121, "int16": 0}

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from ..tflite_writer import Op
+from ....video.tflite_writer import Op
 
 Array = npt.NDArray[Any]
 Shape = tuple[int, ...]

@@ -8,7 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from ..tflite_writer import G, Op, T, build
+from ....video.tflite_writer import G, Op, T, build
 from .draft import Array, Draft, Entry
 
 Storage = Literal["float32", "float16", "dynamic", "int8", "int16"]

@@ -1,0 +1,70 @@
+"""A small model behind a network's: it computes answers from the outputs where they are, and only these are read."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+import framebind as fb
+
+
+class Postprocess:
+    """A model that runs on the GPU with a network's output buffers as its inputs.
+
+    ``outputs`` are buffers of its float32 outputs, in their order, which hold the results of the last ``run``.
+    """
+
+    def __init__(
+        self,
+        content: bytes,
+        inputs: Sequence[Any],
+        options: fb.GpuDelegateOptions,
+        api: fb.Backend,
+        feedback: Mapping[str, str] | None = None,
+    ) -> None:
+        """``content`` is a TensorFlow Lite model that runs whole on the GPU, and ``inputs`` are buffers of its inputs.
+
+        ``options`` are those of the network in front of it; values here are always float32, because they may be
+        places. ``feedback`` are states by name: an output that the next run reads as an input.
+        """
+        token = None if options.serialization_dir is None else fb.fingerprint(content)
+        exact = fb.GpuDelegateOptions(
+            options.backend,
+            inference_preference=options.inference_preference,
+            wait_type=options.wait_type,
+            serialization_dir=options.serialization_dir,
+            model_token=token,
+        )
+        fed = dict(feedback or {})
+        self._interpreter, self._delegate = fb.Interpreter(model_content=content), fb.GpuDelegate(exact, feedback=fed)
+        self._interpreter.modify_graph_with_delegate(self._delegate)
+        self._interpreter.set_allow_buffer_handle_output(True)
+        self._interpreter.allocate_tensors()
+        self._has_states, self.outputs = bool(fed), list[Any]()
+        given: list[dict[str, Any]] = self._interpreter.get_input_details()
+        made: list[dict[str, Any]] = self._interpreter.get_output_details()
+        free = [detail for detail in given if detail["name"] not in fed.values()]
+        for detail, buffer in zip(free, inputs, strict=True):
+            self._delegate.bind_buffer_to_tensor(buffer, int(detail["index"]))
+        for detail in made:
+            if detail["name"] not in fed:
+                self.outputs.append(api.new_buffer(np.zeros(math.prod(detail["shape"]), np.float32)))
+                self._delegate.bind_buffer_to_tensor(self.outputs[-1], int(detail["index"]))
+
+    def run(self) -> None:
+        """Compute the outputs."""
+        self._interpreter.invoke()
+
+    def reset(self) -> None:
+        """Let the next run begin without states."""
+        if self._has_states:
+            self._delegate.reset_feedback()
+
+    def close(self) -> None:
+        """Free the model's memory on the GPU, and its outputs."""
+        self._delegate.close()
+        for buffer in self.outputs:
+            buffer.release()
