@@ -24,6 +24,8 @@ from .ranks import align_ranks, collapse_ranks, merge_reshapes
 from .samples import fuse_samples
 from .separable import fuse_expanded, fuse_separable, fuse_separable_pairs
 from .siblings import merge_siblings
+from .silu import fuse_silu
+from .splits import concatenate_whole_tensors, share_split
 from .spread import add_spread_vectors
 from .squeeze_excite import fuse_squeeze_excite
 
@@ -58,15 +60,21 @@ PASSES: tuple[Pass, ...] = (
     Pass(read_padding_as_zeros),
     Pass(merge_padding, after=(read_padding_as_zeros,)),
     Pass(fuse_instance_norm, after=(merge_rounding,)),
-    Pass(fuse_epilogues, after=(read_padding_as_zeros, fuse_instance_norm)),
+    Pass(fuse_silu, after=(merge_rounding,)),
+    Pass(fuse_epilogues, after=(read_padding_as_zeros, fuse_instance_norm, fuse_silu)),
     Pass(add_spread_vectors),
     # An epilogue costs less than the same operation on everything that is read.
     Pass(fuse_input_ops, after=(fuse_epilogues,)),
     Pass(sum_integers, after=(merge_rounding, merge_padding, add_spread_vectors, fuse_epilogues, fuse_input_ops)),
     # A mean may have input operations, and the layers behind it have activations.
     Pass(fuse_squeeze_excite, after=(fuse_epilogues, fuse_input_ops)),
+    Pass(concatenate_whole_tensors, after=(fuse_epilogues,)),
     # A tensor that has a place is not fused away, and concatenations of single pixels are gone.
-    Pass(join_concatenations, after=(fuse_epilogues, add_spread_vectors, fuse_squeeze_excite)),
+    Pass(
+        join_concatenations, after=(fuse_epilogues, add_spread_vectors, fuse_squeeze_excite, concatenate_whole_tensors)
+    ),
+    # A part lies where the tensor that is cut has its place.
+    Pass(share_split, after=(join_concatenations,)),
     Pass(share_reshaped, after=(align_ranks, join_concatenations)),
     # The outputs of merged convolutions have places, which a concatenation needs more.
     Pass(merge_siblings, after=(fuse_input_ops, join_concatenations)),

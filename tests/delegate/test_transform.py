@@ -175,3 +175,17 @@ def looks(blocks: int, monkeypatch: pytest.MonkeyPatch) -> int:
 
 def test_the_passes_cost_as_much_for_each_node_of_a_large_graph(monkeypatch: pytest.MonkeyPatch) -> None:
     assert looks(200, monkeypatch) <= 4.2 * looks(50, monkeypatch)
+
+
+def test_a_product_with_its_own_logistic_is_one_operation_of_the_node_before() -> None:
+    """SiLU, in either order of the factors. A LOGISTIC that others read stays."""
+    logistic = Node("LOGISTIC", Elementwise(), (1,), (2,), (FusedOp("LOGISTIC"),), (1,))
+    for factors in ((1, 2), (2, 1)):
+        product = Node("MUL", Elementwise(), (factors[0],), (3,), (FusedOp("MUL", factors[1]),), (2,))
+        (node,) = transform(graph_of(unary(0, 1), logistic, product, outputs=(3,))).nodes
+        assert [op.expression for op in node.epilogue] == ["NEG", "SILU"] and node.operands == (0,)
+        graph = transform(graph_of(unary(0, 1), logistic, product, outputs=(2, 3)))
+        assert not any(op.expression == "SILU" for node in graph.nodes for op in node.epilogue)
+    other = Node("MUL", Elementwise(), (0,), (3,), (FusedOp("MUL", 2),), (2,))
+    graph = transform(graph_of(unary(0, 1), logistic, other, outputs=(3,)))
+    assert not any(op.expression == "SILU" for node in graph.nodes for op in node.epilogue)

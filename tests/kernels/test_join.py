@@ -15,10 +15,11 @@ from framebind.kernels.ops.movement.concat import Concatenation
 from framebind.kernels.ops.movement.pad import Pad
 from framebind.kernels.ops.movement.reshape import Reshape
 from framebind.kernels.ops.movement.resize import ResizeImage
+from framebind.kernels.ops.movement.slice import Cut, Slice, Split
 from framebind.kernels.ops.pointwise.elementwise import Elementwise
 from framebind.kernels.ops.reduction.reduce import Reduction
 from framebind.kernels.views import Resize, Storage
-from support.graphs import Array, Shape, add, check, concat, conv, convolved, normal, run
+from support.graphs import Array, Shape, add, check, concat, conv, convolved, half, normal, run
 
 
 def unary(name: str, source: int, destination: int) -> Node:
@@ -249,3 +250,42 @@ def test_an_output_that_nobody_computes_is_copied(device: Device) -> None:
     program, found = run(device, shapes, [reshape(0, 1, shapes[1])], (1,), x)
     assert [step.kernel.source.name for step in program.steps] == ["reshape"]
     check(device, found, [x.reshape(shapes[1])])
+
+
+@pytest.mark.parametrize("last", [8, 6])
+def test_parts_of_channels_are_read_where_they_are(device: Device, last: int) -> None:
+    """A tensor that is cut in two and joined again lies in the result, and so do its parts."""
+    x = normal(1, 3, 5, 8)
+    shapes: dict[int, Shape] = {0: x.shape, 1: (1, 3, 5, 8 + last), 2: (1, 3, 5, 8), 3: (1, 3, 5, last)}
+    shapes |= {4: (1, 3, 5, last), 5: (1, 3, 5, 8 + 2 * last), 6: (1, 3, 5, 6)}
+    weights = [half(8 + last, 8), half(last, last), half(6, 8 + 2 * last)]
+    split = Node("SPLIT_V", Split((8, last), 3, 4), (1,), (2, 3))
+    nodes = [conv(0, 1, weights[0]), split, conv(3, 4, weights[1]), concat((2, 3, 4), 5, 3), conv(5, 6, weights[2])]
+    program, found = run(device, shapes, nodes, (6,), x)
+    whole = convolved(x, weights[0])
+    assert [step.kernel.source.name for step in program.steps][:2] == ["conv", "conv"]
+    assert len(program.steps) == (
+        3 if last == 8 else 4
+    )  # only the last part of a concatenation may have other channels
+    joined = np.concatenate([whole, convolved(whole[..., 8:], weights[1])], 3)
+    check(device, found, [convolved(joined, weights[2])])
+
+
+def test_a_part_that_is_an_output_or_begins_inside_a_slice_is_copied(device: Device) -> None:
+    x = normal(1, 3, 5, 8)
+    shapes: dict[int, Shape] = {
+        0: x.shape,
+        1: x.shape,
+        2: (1, 3, 5, 4),
+        3: (1, 3, 5, 4),
+        4: (1, 3, 5, 2),
+        5: (1, 3, 5, 2),
+    }
+    middle = Slice((Cut(None, None), Cut(None, None), Cut(None, None), Cut(2, 4)))
+    nodes = [
+        unary("NEG", 0, 1), Node("SPLIT", Split((4, 4), 3, 4), (1,), (2, 3)), Node("SLICE", middle, (1,), (4,)),
+        conv(4, 5, weights := half(2, 2)),
+    ]  # fmt: skip
+    program, found = run(device, shapes, nodes, (2, 3, 5), x)
+    assert [step.kernel.source.name for step in program.steps].count("strided_copy") == 3
+    check(device, found, [-x[..., :4], -x[..., 4:], convolved(-x[..., 2:4], weights)])

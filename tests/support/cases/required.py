@@ -53,6 +53,7 @@ KERNELS_ELSEWHERE = {
     "split_float": "tests/kernels/test_operators_litert.py",
     "split_integer": "tests/kernels/test_operators_litert.py",
     "squeeze_excite": "tests/kernels/test_squeeze_excite.py",
+    "tiled_conv": "tests/kernels/matrix_units/test_tiled_conv.py",
     "unpool": "tests/kernels/test_custom_operators.py",
 }
 """Kernels that no TFLite operator alone is lowered to, and the file that tests them over their own parameters."""
@@ -94,6 +95,7 @@ EXEMPT: dict[Feature, str] = {
     ("complex_part", "dst", "Sliced"): "half a power of two, and one more, fills no slices",
     ("lstm", "gates", "Dense"): "the matrix product before it writes them to the arena",
     ("lstm", "state", "Dense"): "it is written to the arena, then copied to the variable",
+    ("expression", "SILU"): "tests/kernels/matrix_units/test_tiled_conv.py: it is two operators of a model",
     ("RANK", "channels % 4", 0): VECTOR, ("RANK", "channels % 4", 2): VECTOR,
 }  # fmt: skip
 """Features that cannot be or that another test shows, and why."""
