@@ -21,10 +21,19 @@ AMPLIFYING = frozenset({"ATAN2", "LOG", "POW", "RSQRT", "SQRT"})
 """Expressions that make a small error of a small value large. A quotient does so with its divisor."""
 LIMITING = frozenset(
     {"COS", "ELU", "EXP", "GELU", "GELU_TANH", "HARD_SWISH", "LEAKY_RELU", "LOGISTIC", "PRELU", "RELU_0_TO_1",
-     "RELU_N1_TO_1", "RELU6", "SIN", "TANH"}
+     "RELU_N1_TO_1", "RELU6", "SILU", "SIN", "TANH"}
 )  # fmt: skip
 """Expressions whose errors are judged beside values of about one, and not beside the smallest: what comes before them
 may be rounded. So may a layer of weights before RELU; RELU alone may be there to keep a logarithm from negative values.
+"""
+MUCH_WORK = "tiled_conv"
+"""The kernel of convolutions whose time is that of their bytes and products. Both halve with the bits of a tensor."""
+BETWEEN_CONVOLUTIONS = frozenset(
+    {MUCH_WORK, "concat", "conv", "copy", "matrix_conv", "matrix_patch", "patch_conv", "pool", "strided_copy",
+     "transpose_conv"}
+)  # fmt: skip
+"""The kernels whose results a rounding of what they read moves about as much as that of a convolution's weights does:
+sums of many products, and kernels that move values between them.
 """
 
 
@@ -87,7 +96,24 @@ def choose_storage(lowered: Lowered, storage: Storage) -> dict[TensorId, Storage
             storages[launch.writes["dst"]] = storages[launch.reads["src"]]  # it only copies, so nothing is lost
         if entry.writes_steps:
             storages[entry.destination] = "f16"
+    if storage == "f16":
+        storages.update(dict.fromkeys(_between_convolutions(lowered), "f16"))
     return storages | _shared(lowered, storages)
+
+
+def _between_convolutions(lowered: Lowered) -> list[TensorId]:
+    """The intermediate tensors that a convolution of much work reads or writes, if all launches that touch them, or a
+    tensor in the same memory, are BETWEEN_CONVOLUTIONS.
+    """
+    kernels: dict[TensorId, set[str]] = {}
+    for entry in lowered.launches:
+        plain = not (entry.exact or entry.rounds or entry.integers or entry.input_ops or entry.prologue)
+        for tensor in (*entry.reads, *entry.launch.writes.values()):
+            kernels.setdefault(lowered.parent(tensor), set()).add(entry.launch.kernel if plain else "")
+    written = {lowered.parent(tensor) for entry in lowered.launches for tensor in entry.launch.writes.values()}
+    bound = {lowered.parent(tensor) for tensor in lowered.outputs} | lowered.constants
+    chosen = {each for each in written - bound if MUCH_WORK in kernels[each] and kernels[each] <= BETWEEN_CONVOLUTIONS}
+    return [tensor for tensor in lowered.shapes if lowered.parent(tensor) in chosen]
 
 
 def _shared(lowered: Lowered, storages: Mapping[TensorId, Storage]) -> dict[TensorId, Storage]:

@@ -82,18 +82,30 @@ def _fragment_macros(source: KernelSource, dialect: Dialect, buffers: Mapping[st
         Macro("TO_FRAGMENT", ("v_",), "(v_)"),
         Macro("FROM_FRAGMENT", ("v_",), "(v_)"),
         constant("MULTIPLY_FRAGMENTS", "MULTIPLY_FLOATS"),
+        Macro("LOCAL_WEIGHTS", ("array_",), "array_"),
+        Macro("COPY_FRAGMENTS_weights", ("j_", "array_", "i_"), _COPIES),
     ]
     src, weights = (next(a for a in source.arguments if a.name == name) for name in ("src", "weights"))
     computed = source.input_ops or (src.resized is not None and src.resized.bilinear)
     words = dialect.words
     if words is None or not _holds_halves(weights):
-        return [*floats, *_NO_PAIRS]
+        return [
+            *floats,
+            *_NO_PAIRS,
+            "#ifdef MATRIX_UNITS",
+            constant("RINGED", 0),
+            "#else",
+            constant("RINGED", 1),
+            "#endif",
+        ]
+    floats.append(constant("RINGED", 1))
     load_weights = read_lines(weights, buffers, dialect.load_words, "FRAGMENT")
     if computed or not _holds_halves(src):
         if not multiplies_pairs(source.name):
             return [*floats, *_NO_PAIRS]
-        pairs = [line for line in floats if "WEIGHTS" not in str(line) and "weights" not in str(line)][:-1]
-        pairs += [constant("WEIGHTS", words[0]), *load_weights, *_PAIRS]
+        own = ("WEIGHTS", "weights", "MULTIPLY_FRAGMENTS")
+        pairs = [line for line in floats if not any(word in str(line) for word in own)]
+        pairs += [constant("WEIGHTS", words[0]), *load_weights, *_local_weights(weights, dialect, buffers), *_PAIRS]
         return ["#ifdef MATRIX_UNITS", *pairs, "#else", *floats, *_NO_PAIRS, "#endif"]
     halves = [
         constant("FRAGMENT", words[0]),
@@ -105,10 +117,23 @@ def _fragment_macros(source: KernelSource, dialect: Dialect, buffers: Mapping[st
         constant("MULTIPLY_FRAGMENTS", "MULTIPLY_HALVES"),
         *read_lines(src, buffers, dialect.load_words, "FRAGMENT"),
         *load_weights,
+        *_local_weights(weights, dialect, buffers),
+        constant("RINGED", 1),
     ]
     return ["#ifdef MATRIX_UNITS", *halves, "#else", *floats, "#endif", *_NO_PAIRS]
 
 
+def _local_weights(weights: Argument, dialect: Dialect, buffers: Mapping[str, Buffer]) -> Lines:
+    """Macros for weights of halves in local memory, where copies of 16 bytes bring them."""
+    assert dialect.words is not None
+    source = dialect.load_words(weights, buffers[weights.memory], f"{weights.name}_offset + 2 * (j_)")
+    return [
+        Macro("LOCAL_WEIGHTS", ("array_",), f"(({dialect.words[2]})array_)"),
+        Macro("COPY_FRAGMENTS_weights", ("j_", "array_", "i_"), f"copy_async((array_) + (i_), &({source}))"),
+    ]
+
+
+_COPIES = "{ (array_)[2 * (i_)] = LOAD4_weights(2 * (j_)); (array_)[2 * (i_) + 1] = LOAD4_weights(2 * (j_) + 1); }"
 _PAIRS: Lines = [
     constant("PAIRS", 1),
     constant("FITS_PAIR", "fits_pair"),

@@ -132,4 +132,10 @@ uint2 first_halves(float4 pair) { return as_uint4(pair).xy; }
 uint2 second_halves(float4 pair) { return as_uint4(pair).zw; }
 #define MULTIPLY_FLOATS(sum, p, q, w) sum = multiply_floats(sum, p, q, w)
 #define MULTIPLY_HALVES(sum, p, q, w) sum = multiply_halves(sum, p, q, w)
+// Copies of 16 bytes to local memory that go on while the kernel does other things.
+void copy_async(__local float4* to, __global const void* from) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" : : "r"((uint)(size_t)to), "l"(from) : "memory");
+}
+#define COMMIT_COPIES asm volatile("cp.async.commit_group;" : : : "memory")
+#define AWAIT_COPIES(n) asm volatile("cp.async.wait_group %0;" : : "n"(n) : "memory")
 #endif

@@ -14,6 +14,10 @@ always braces. Helper functions take and return values only. Memory is reached t
     STORED(src, b, y, x, s), APPLIED(src, b, y, x, s, v)   the two halves of FRAGMENT(src, ...), for a PROLOGUE between
                                    them: what is stored, and v after the operations on what is read
     LOCAL_FRAGMENTS(array)[i]      fragment number i in a local array of float4
+    COPY_FRAGMENTS(weights, j, array, i)   starts to copy the fragments 2j and 2j + 1 of a table to 2i and 2i + 1 of a
+                                   local array. COMMIT_COPIES ends a set of copies, and AWAIT_COPIES(n) waits for all
+                                   but the last n sets of this invocation. Without matrix units they are plain copies
+    LOCAL_WEIGHTS(array)[i], RINGED   fragment number i of weights there; whether they are halves, as its size assumes
     TO_FRAGMENT(v), FROM_FRAGMENT(v)   a float4 as a fragment, and the reverse
     POSITION(dst, i, b, y, x, s)   declares the ints b, y, x, s: where item number i of a tensor's slices lies
     UNROLL, UNROLL2, UNROLL4       before a loop: all its rounds, two or four at once, if a compiler can be told so
@@ -75,7 +79,10 @@ def tile_function(name: str) -> TileText:
     if not marker:
         raise ValueError(f"{name}.kern has no KERNEL")
     return TileText(
-        helpers, re.sub(r"\b(READ|WRITE|LOAD4|STORE4|POSITION|FRAGMENT|STORED|APPLIED)\((\w+),\s*", r"\1_\2(", body)
+        helpers,
+        re.sub(
+            r"\b(READ|WRITE|LOAD4|STORE4|POSITION|FRAGMENT|STORED|APPLIED|COPY_FRAGMENTS)\((\w+),\s*", r"\1_\2(", body
+        ),
     )
 
 

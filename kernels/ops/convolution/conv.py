@@ -35,6 +35,7 @@ from .matrix_patch import launch_matrix_patches, uses_patches
 from .packing import pack_bias, pack_fragments, pack_weights
 from .patch_conv import launch_patches
 from .row_conv import RowTile, is_flat, launch_rows, row_tiles
+from .tiled_conv import ConvTile, launch_tiled_convolution
 
 
 @dataclass(frozen=True)
@@ -77,6 +78,8 @@ def launch_convolution(lowering: Lowering, source: TensorId, operation: Convolut
         patches = launch_patches(lowering, source, operation.window, arrays)
         if patches is not None:
             return patches
+    if isinstance(tile := lowering.target.fixed.get("tiled_conv"), ConvTile):
+        return launch_tiled_convolution(lowering, source, operation.window, operation.weights, operation.bias, tile)
     if not units:
         return _launch_without_matrix_units(lowering, source, operation, tiles)
     sizes = (batch * rows * columns, channels, taps, slices(depth))

@@ -91,6 +91,11 @@ MATRIX_LONG_SUM = 21
 measurement that chose it is not recorded.
 """
 
+# tiled_conv.kern: work-groups that share pixels in local memory
+
+TILED_EXCHANGE_BYTES = 24 << 10
+"""The local memory in which sums are exchanged, if pixels take less. Not measured beside other sizes."""
+
 # matrix_patch.kern: large windows over few channels by matrix units
 
 MATRIX_PATCH_SLICES, MATRIX_PATCH_CHANNELS = 2, 16

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import struct
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from ...operation import Launch, Lowering, Operation, Parsed, TfliteNode, TfliteOp, Unsupported
-from ...tensor import TensorInfo
+from ...tensor import TensorInfo, slices
 from ..arguments import (
     activation_epilogue,
     bias_epilogue,
@@ -21,6 +22,7 @@ from ..arguments import (
 from ..window import SAME, VALID, Window
 from .computed_conv import ComputedTranspose, cut_before
 from .packing import pack_bias, pack_weights
+from .tiled_conv import Grid, launch_tiles, tile_choice
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,9 @@ class TransposeConvolution(Operation):
         _, height, width, _ = lowering.shape(lowering.inputs[0])
         _, rows, columns, channels = lowering.shape(lowering.outputs[0])
         top, left = self.padding_before((height, width), (rows, columns))
+        tiled = self._tiled(lowering, (top, left))
+        if tiled is not None:
+            return [tiled]
         constants: dict[str, int | float] = {
             "KERNEL_H": self.weights.shape[1], "KERNEL_W": self.weights.shape[2],
             "STRIDE_Y": self.strides[0], "STRIDE_X": self.strides[1], "PAD_TOP": top, "PAD_LEFT": left,
@@ -61,6 +66,36 @@ class TransposeConvolution(Operation):
         group_count = lowering.groups_for(lowering.outputs[0])
         reads, writes = {"src": lowering.inputs[0]}, {"dst": lowering.outputs[0]}
         return [Launch("transpose_conv", reads, writes, group_count, constants, arrays)]
+
+    def _tiled(self, lowering: Lowering, cut: tuple[int, int]) -> Launch | None:
+        """One dispatch by matrix units, as a convolution whose channels are those of strides[0] * strides[1]
+        neighbouring output pixels; None if there is too little work, or too many of its products would be with zeros.
+
+        The pixels y * strides[0] + i of the output, before the first ``cut`` are left out, read the input pixels y - j
+        by the rows i + j * strides[0] of the window.
+        """
+        (_, height, width, depth), (_, rows, columns, channels) = (
+            lowering.shape(tensor) for tensor in (lowering.inputs[0], lowering.outputs[0])
+        )
+        (up, across), (kernel_rows, kernel_columns) = self.strides, self.weights.shape[1:3]
+        taps = -(-kernel_rows // up), -(-kernel_columns // across)
+        size = (rows - 1 + cut[0]) // up + 1, (columns - 1 + cut[1]) // across + 1
+        before = taps[0] - 1, taps[1] - 1
+        extra = before[0], size[0] - height, before[1], size[1] - width
+        window, parts = Window(taps, (1, 1), padding=VALID, extra=extra), slices(channels)
+        grid = Grid(size, up * across * parts, self.strides, cut)
+        choice = tile_choice(lowering, lowering.inputs[0], window, grid)
+        if choice is None or up * across * math.prod(taps) > 2 * kernel_rows * kernel_columns:
+            return None
+
+        def weights() -> np.ndarray:
+            padded = np.zeros((4 * parts, taps[0] * up, taps[1] * across, depth), self.weights.dtype)
+            padded[:channels, :kernel_rows, :kernel_columns] = self.weights
+            apart = padded.reshape(4 * parts, taps[0], up, taps[1], across, depth)[:, ::-1, :, ::-1]
+            return apart.transpose(2, 4, 0, 1, 3, 5).reshape(4 * grid.slices, *taps, depth)
+
+        bias, tile = pack_bias(self.bias, channels), lowering.target.take(choice)
+        return launch_tiles(lowering, lowering.inputs[0], window, grid, weights, bias, tile, choice)
 
 
 def _checked(strides: tuple[int, int], padding: int, source: TensorInfo | None, weights: tuple[int, ...]) -> None:

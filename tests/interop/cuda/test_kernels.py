@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from framebind.interop.cuda import nvrtc
@@ -17,8 +18,14 @@ from framebind.kernels.codegen.cuda import CUDA, together
 from framebind.kernels.codegen.render import render, render_program
 from framebind.kernels.codegen.source import Argument, KernelSource
 from framebind.kernels.codegen.texts import kernel_files, tile_function
-from framebind.kernels.tensor import Shape
-from framebind.kernels.views import Sliced, Storage, Strided
+from framebind.kernels.operation import Lowering, Operation
+from framebind.kernels.ops.convolution.conv import Convolution
+from framebind.kernels.ops.convolution.tiled_conv import ConvTile
+from framebind.kernels.ops.convolution.transpose_conv import TransposeConvolution
+from framebind.kernels.ops.window import SAME, Window
+from framebind.kernels.target import Target
+from framebind.kernels.tensor import Shape, TensorId
+from framebind.kernels.views import Sliced, Storage, Strided, Table
 from framebind.tools.certify.cases.runs import all_runs, kept_cover
 from null_programs import compile_run, program_on_null
 from support.cases.node_cases import without_oracle
@@ -79,12 +86,48 @@ def test_the_kernels_of_single_nodes_compile(architecture: int) -> None:
     compile_all({(source.name, source.constants): source for source in sources}.values(), architecture)
 
 
+@pytest.mark.parametrize("architecture", [75, 80, 89, 90, 100])
+def test_tiles_of_dense_convolutions_compile(architecture: int) -> None:
+    """Floats as pairs and halves, weights that no half holds, a window, single taps, and a transposed convolution."""
+    sources = list[KernelSource]()
+    target = Target(256, 1 << 18, matrix_units=True, halves=True, local_bytes=48 << 10)
+    three, apart = Window((3, 3), (1, 1)), Window((3, 3), (2, 2))
+    for window, tile in ((three, ConvTile(2, 3, 2, 2, 16, 2)), (apart, ConvTile(2, 4, 2, 1, 0, 1, 3))):
+        for storages in (("f32", "f16"), ("f16", "f16"), ("f16", "f32")):
+            sources.append(tiled_source(Convolution(window, np.ones((48, 3, 3, 24)), None), tile, storages, target))
+    transposed = TransposeConvolution((2, 2), SAME, None, np.ones((24, 2, 2, 24)))
+    sources.append(tiled_source(transposed, ConvTile(2, 4, 2, 1, 8, 2), ("f16", "f16"), target))
+    compile_all(sources, architecture)
+
+
+def tiled_source(
+    operation: Operation, tile: ConvTile, storages: tuple[Storage, Storage], target: Target
+) -> KernelSource:
+    """The kernel of a convolution of 32x32 pixels of 24 channels. ``storages`` are those of pixels and weights."""
+    shapes: dict[TensorId, Shape] = {0: (1, 32, 32, 24)}
+    batch, height, width, channels = operation.output_shapes([shapes[0]])[0]
+    shapes[1] = (batch, height, width, channels)
+    (launch,) = operation.lower(
+        Lowering((0,), (1,), shapes.__getitem__, lambda shape: 2, replace(target, fixed={"tiled_conv": tile}))
+    )
+    arguments = [
+        Argument("src", Sliced(shapes[0], storages[0]), "r", "arena"),
+        Argument("dst", Sliced(shapes[1]), "w", "arena"),
+    ]
+    arguments += [
+        Argument(name, Table(array.rows, storages[1]), "r", "weights") for name, array in launch.arrays.items()
+    ]
+    constants = tuple(launch.constants.items())
+    assert launch.kernel == "tiled_conv"
+    return KernelSource(launch.kernel, tuple(arguments), 256, launch.group_count, constants, launch.local)
+
+
 def test_a_kernel_awaits_its_inputs_before_it_reads_them() -> None:
     """It starts while the kernel before it still writes them. Nothing ever writes tables of constants."""
     for name in kernel_files():
         before, awaited, _ = tile_function(name).body.partition("AWAIT_INPUTS")
         if awaited:
-            read = re.findall(r"\b(?:READ|WRITE|LOAD4|STORE4|FRAGMENT)_(\w+)", before)
+            read = re.findall(r"\b(?:READ|WRITE|LOAD4|STORE4|COPY_FRAGMENTS|FRAGMENT)_(\w+)", before)
             assert read and all(re.fullmatch("(\\w+_)?(weights|bias)", each) for each in read), (name, read)
             assert "BARRIER" not in before, name
 
