@@ -42,7 +42,7 @@ def of_model(options: Options, context: typer.Context, labels: Labels = None, me
         return
     if not options.model:
         raise typer.BadParameter("name a demo, or the --model that chooses one")
-    task = task_for("", options.model, feedback=options.feedback)
+    task = task_for("", options.model, further=options.model_options().further)
     if task == RAW:
         raise typer.BadParameter(
             f"no task knows the outputs of '{options.model}': name a demo, or save them by process"

@@ -43,7 +43,7 @@ def feedback_of(interpreter: fb.Interpreter, option: str) -> dict[int, int]:
         return _by_name(inputs, outputs) or _by_order(inputs, outputs)
     if option == NONE:
         return {}
-    known = tuple(_numbers(interpreter, side) for side in ("input", "output"))
+    known = tuple(numbers_of(interpreter, side) for side in ("input", "output"))
     found = dict[int, int]()
     for pair in option.split(","):
         output, colon, given = pair.strip().partition(":")
@@ -56,7 +56,7 @@ def feedback_of(interpreter: fb.Interpreter, option: str) -> dict[int, int]:
     return found
 
 
-def _numbers(interpreter: fb.Interpreter, side: str) -> dict[str, int]:
+def numbers_of(interpreter: fb.Interpreter, side: str) -> dict[str, int]:
     """The tensors of a side by name, by name in a signature, and by number."""
     details: Details = getattr(interpreter, f"get_{side}_details")()
     found = {str(each["name"]): int(each["index"]) for each in details}

@@ -10,7 +10,8 @@ from typing import Any
 
 import framebind as fb
 
-from .feedback import AUTO, feedback_of
+from .feedback import feedback_of
+from .further_inputs import NO_OPTIONS, FurtherInputs, values_of
 from .layouts import Layout
 from .model_metadata import ModelMetadata, read_metadata
 from .network import shapes
@@ -31,24 +32,26 @@ class ModelFile:
     metadata: ModelMetadata
     feedback: Mapping[int, int]
     """The inputs that outputs feed, and that are left out here as states: see ``feedback_of``."""
+    values: Mapping[int, float | None]
+    """The values of further inputs, which are left out here too: see ``values_of``."""
     is_certain: bool
     """False if shapes may change: the input takes any size, or LiteRT lacks an operator and computed no shapes."""
 
 
-def read_model_file(path: Path, feedback: str = AUTO) -> ModelFile:
+def read_model_file(path: Path, further: FurtherInputs = NO_OPTIONS) -> ModelFile:
     """The model of a file. It is read once, until the file changes. Raises ModelError if it cannot be read.
 
-    ``feedback`` says which outputs and inputs are states: see ``feedback_of``.
+    ``further`` says which outputs and inputs are states, and the values of inputs.
     """
     try:
         changed = path.stat().st_mtime_ns
     except OSError as error:
         raise fb.ModelError(f"the model '{path}' cannot be read: {error.strerror}") from error
-    return _read(path, changed, feedback)
+    return _read(path, changed, further)
 
 
 @functools.lru_cache(maxsize=4)
-def _read(path: Path, changed: int, feedback: str) -> ModelFile:
+def _read(path: Path, changed: int, further: FurtherInputs) -> ModelFile:
     interpreter, delegate = fb.Interpreter(path), fb.GpuDelegate(fb.GpuDelegateOptions(backend="null"))
     interpreter.modify_graph_with_delegate(delegate)
     inputs: list[dict[str, Any]] = interpreter.get_input_details()
@@ -57,12 +60,14 @@ def _read(path: Path, changed: int, feedback: str) -> ModelFile:
     details = (*inputs, *outputs)
     layouts: dict[int, Layout] = {int(each["index"]): delegate.layout_of(int(each["index"])) for each in details}
     delegate.close()
-    names, fed = {int(each["index"]): str(each["name"]) for each in details}, feedback_of(interpreter, feedback)
+    names = {int(each["index"]): str(each["name"]) for each in details}
+    fed = feedback_of(interpreter, further.feedback)
+    values = values_of(interpreter, further.values, fed.values())
     return ModelFile(
         path,
-        {tensor: shape for tensor, shape in shapes(inputs).items() if tensor not in fed.values()},
+        {tensor: shape for tensor, shape in shapes(inputs).items() if tensor not in {*fed.values(), *values}},
         {tensor: shape for tensor, shape in shapes(outputs).items() if tensor not in fed},
-        names, layouts, read_metadata(path), fed, is_certain=prepared is not None,
+        names, layouts, read_metadata(path), fed, values, is_certain=prepared is not None,
     )  # fmt: skip
 
 

@@ -9,6 +9,7 @@ import framebind as fb
 
 from .apis import BY_NAME, GL, api_of
 from .feedback import AUTO
+from .further_inputs import FurtherInputs
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,13 @@ class ModelOptions:
 
     feedback: str = AUTO
     """The states of a recurrent model: see ``feedback_of``."""
+    input: str = ""
+    """Values of inputs that are no picture and no state: see ``values_of``."""
+
+    @property
+    def further(self) -> FurtherInputs:
+        """The options for all inputs but the picture."""
+        return FurtherInputs(self.feedback, self.input)
 
     def options(self, model: Path) -> fb.GpuDelegateOptions:
         """The delegate's options for a model file."""

@@ -18,7 +18,8 @@ import framebind as fb
 from .apis import GL
 from .candidate_graph import Selector, candidate_graph
 from .copies import DETECTIONS, FROM_ARRAY
-from .feedback import AUTO, feedback_of
+from .feedback import feedback_of
+from .further_inputs import NO_OPTIONS, FurtherInputs, check_set, filled, values_of
 from .layouts import Layout, PictureShape, picture_shape
 from .model_metadata import ModelMetadata, read_metadata
 from .postprocess import Postprocess
@@ -62,7 +63,8 @@ class Network:
     with NumPy, sets the tensors, invokes a separate interpreter without bindings, and uploads its outputs to the same
     objects. "cpu" is the same with LiteRT's CPU interpreter. ``inputs`` and ``outputs`` map tensor indices to shapes.
 
-    States (``feedback``, as ``feedback_of`` takes it) are no inputs and outputs here: they stay on the GPU.
+    States are no inputs and outputs here: they stay on the GPU. Inputs of one value are set once. ``further`` has the
+    user's options for both.
 
     ``timer`` gets the stages of each run. ``api`` is that of the objects: only OpenGL's have the modes with copies.
     """
@@ -74,20 +76,25 @@ class Network:
         timer: fb.GlTimer | None = None,
         *,
         api: fb.Backend = GL,
-        feedback: str = AUTO,
+        further: FurtherInputs = NO_OPTIONS,
     ) -> None:
         self.path, self.api = path, api
         self.mode: Mode = "gpu"
         self._options, self._timer = options, timer
         self._interpreter = fb.Interpreter(model_path=str(path))
-        self.feedback = feedback_of(self._interpreter, feedback)
+        self.feedback = feedback_of(self._interpreter, further.feedback)
         """The input that each output feeds."""
+        self._further = further
+        self._values = values_of(self._interpreter, further.values, self.feedback.values())
+        """The values of further inputs."""
+        check_set(path.name, self._values, self.names)
         self._delegate = self._delegated(self._interpreter)
         self._interpreter.set_allow_buffer_handle_output(True)
         self._unbound: dict[Mode, fb.Interpreter] = {}
         self._bound: dict[int, tuple[Any, Sampling]] = {}
         self._outputs: Outputs | None = None
         self._metadata: ModelMetadata | None = None
+        self._are_set = False
         self._on_cpu = frozenset[int]()
         """Outputs that ``bind_outputs`` left, because operators behind the GPU's compute them on the CPU."""
 
@@ -105,7 +112,8 @@ class Network:
     @property
     def inputs(self) -> dict[int, tuple[int, ...]]:
         found = shapes(self._interpreter.get_input_details())
-        return {tensor: shape for tensor, shape in found.items() if tensor not in self.feedback.values()}
+        others = {*self.feedback.values(), *self._values}
+        return {tensor: shape for tensor, shape in found.items() if tensor not in others}
 
     @property
     def outputs(self) -> dict[int, tuple[int, ...]]:
@@ -141,7 +149,8 @@ class Network:
         """Give an input another shape; before anything is bound."""
         self._interpreter.resize_tensor_input(tensor, list(shape))
         self._interpreter.allocate_tensors()
-        self._outputs = None
+        self._outputs, self._are_set = None, False
+        self._values = values_of(self._interpreter, self._further.values, self.feedback.values())
 
     @property
     def uploads(self) -> tuple[str, ...]:
@@ -220,12 +229,29 @@ class Network:
         """Compute the outputs from the inputs."""
         if self.mode == "gpu":
             self._mark("inference")
-            with fb.transfer_guard("allow") if self._on_cpu else contextlib.nullcontext():
+            with fb.transfer_guard("allow") if self._on_cpu or self._set_values() else contextlib.nullcontext():
                 self._interpreter.invoke()
         else:
             with fb.transfer_guard("allow"):
                 self._copy()
         self._mark("draw")
+
+    def _set_values(self) -> bool:
+        """Set the further inputs before the first run, which copies them. Returns whether there are any to copy."""
+        if self._are_set or not self._values:
+            return False
+        self._are_set = True
+        self._fill(self._interpreter)
+        return True
+
+    def _fill(self, interpreter: fb.Interpreter) -> None:
+        """Set the further inputs of an interpreter."""
+        interpreter.allocate_tensors()
+        details: list[dict[str, Any]] = interpreter.get_input_details()
+        for detail in details:
+            value = self._values.get(int(detail["index"]))
+            if value is not None:
+                interpreter.set_tensor(detail["index"], filled(detail, value))
 
     def reset_feedback(self) -> None:
         """Begin a clip: the model's states are zeros. Does nothing for a model without states."""
@@ -276,6 +302,7 @@ class Network:
             for tensor, shape in self.inputs.items():
                 interpreter.resize_tensor_input(tensor, list(shape))
             interpreter.allocate_tensors()
+            self._fill(interpreter)
             if self.mode == "cpu":
                 for tensor in self.feedback.values():
                     interpreter.set_tensor(tensor, np.zeros_like(interpreter.get_tensor(tensor)))

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 import framebind as fb
 
-from .feedback import AUTO
+from .further_inputs import NO_OPTIONS, FurtherInputs, check_set
 from .model_file import read_model_file
 from .model_options import ModelOptions
 from .models import find_model
@@ -142,7 +142,7 @@ class Work:
         """True if a frame's results depend on earlier frames, by the task's memory or by the model's states."""
         if self.video_task.has_memory:
             return True
-        return bool(read_model_file(find_model(self.model_name), self.options.feedback).feedback)
+        return bool(read_model_file(find_model(self.model_name), self.options.further).feedback)
 
     @property
     def model_name(self) -> str:
@@ -207,20 +207,21 @@ def default_suffix(background: str) -> str:
     return ".mov" if background == ALPHA_NAME else ".mp4"
 
 
-def task_for(task: str, model: str, otherwise: str = STYLE, feedback: str = AUTO) -> str:
+def task_for(task: str, model: str, otherwise: str = STYLE, further: FurtherInputs = NO_OPTIONS) -> str:
     """The task that is named, or that knows the model best, or, if none is named, ``otherwise``.
 
-    ``feedback`` says which of the model's inputs and outputs are states, as in ModelOptions.
+    ``further`` says which of the model's inputs and outputs are states, and values of inputs.
     The model's file is read, and downloaded if it has to be. Raises ModelError.
     """
     if task or not model:
         return task or otherwise
-    return tasks_for(read_model_file(find_model(model), feedback))[0].name
+    return tasks_for(read_model_file(find_model(model), further))[0].name
 
 
 def check_model(work: Work) -> None:
     """Raise ModelError if the model of a work is none for its task. It is downloaded if it has to be."""
-    model = read_model_file(find_model(work.model_name), work.options.feedback)
+    model = read_model_file(find_model(work.model_name), work.options.further)
+    check_set(model.path.name, model.values, model.names)
     if work.video_task.finder is not None and model.is_certain:
         work.finder(model, CHECKED_SIZE)
 

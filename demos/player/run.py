@@ -15,7 +15,7 @@ import framebind as fb
 from ...tools.common.console import make_console, plain, progress_bar
 from ...video.apis import GL
 from ...video.assets import PHOTOGRAPH
-from ...video.feedback import AUTO
+from ...video.further_inputs import NO_OPTIONS
 from ...video.models import find_model
 from ...video.network import Network
 from ...video.signals import ended_by_signals
@@ -58,8 +58,8 @@ def run(prepare: Callable[[Scene], Drawing], options: Options, *, photograph: Pa
             hud.announce(window, STARTING)
 
         def load(model: str) -> Network:
-            feedback = options.feedback if model == options.model else AUTO
-            network = Network(path := find_model(model), options.options(path), timer, feedback=feedback)
+            further = options.model_options().further if model == options.model else NO_OPTIONS
+            network = Network(path := find_model(model), options.options(path), timer, further=further)
             networks.append(network)
             return network
 

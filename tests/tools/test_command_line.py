@@ -290,6 +290,7 @@ def test_inspect_prints_json(inspected: Callable[..., Done]) -> None:
         "model": "tiny.tflite",
         "tasks": [{"task": "raw", "because": "no other task knows its inputs and outputs"}],
         "feedback": {},
+        "values": {},
         "inputs": [
             {
                 "index": 0,

@@ -111,6 +111,7 @@ def _inspected(
         "steps": [dataclasses.asdict(step) for step in delegate.steps()],
         "tasks": [{"task": name, "because": fit.because} for name, fit in tasks_for(file)],
         "feedback": {file.names[output]: file.names[given] for output, given in file.feedback.items()},
+        "values": {file.names[tensor]: value for tensor, value in file.values.items()},
         "advice": [] if facts is None else [dataclasses.asdict(advice) for advice in advise(facts)],
         "error": None if failure is None else str(failure),
     }
@@ -151,6 +152,8 @@ def _print(content: dict[str, Any], *, every: bool) -> None:
     print_line(_task_text(content["tasks"]))
     if content["feedback"]:
         print_line(_feedback_text(content["feedback"]))
+    for name, value in content["values"].items():
+        print_line(_value_text(name, value))
     if content["advice"]:
         print_table(_advice_table(content["advice"]))
     print_table(_tensor_table(content))
@@ -191,6 +194,11 @@ def _task_text(tasks: list[dict[str, str]]) -> str:
     return f"Its task for videos is {best['task']}, because {best['because']}" + (
         f"; --task {' or --task '.join(more)} is possible, too." if more else "."
     )
+
+
+def _value_text(name: str, value: float | None) -> str:
+    default = "It has no default" if value is None else f"By default it is {value:g}"
+    return f"Its input '{name}' is no picture and no state. {default}; --input {name}=VALUE sets it for videos."
 
 
 def _feedback_text(feedback: dict[str, str]) -> str:

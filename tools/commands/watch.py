@@ -111,7 +111,7 @@ def watch(
 
 
 def _work(task: str, model: str, given: dict[str, Any], flags: VideoFlags) -> Work:
-    named, task = task, task_for(task, model, DETECT, flags.feedback)
+    named, task = task, task_for(task, model, DETECT, flags.model_options().further)
     if task == RAW:
         raise typer.BadParameter(
             "raw outputs are for `process`: name a task that says what was found; no task knows the model by itself"

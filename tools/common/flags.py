@@ -21,6 +21,7 @@ import framebind as fb
 from ...video.apis import APIS, BY_NAME, GL, api_of
 from ...video.feedback import AUTO as AUTO_FEEDBACK
 from ...video.feedback import HELP as FEEDBACK_HELP
+from ...video.further_inputs import HELP as INPUT_HELP
 from ...video.model_options import ModelOptions
 
 Option = functools.partial(typer.Option, rich_help_panel="Delegate")
@@ -226,9 +227,10 @@ class FrameFlags(GpuFlags):
     """The options of programs that run a model on one frame after the other."""
 
     feedback: Annotated[str, Option(metavar="OUTPUT:INPUT,...", help=FEEDBACK_HELP)] = AUTO_FEEDBACK
+    input: Annotated[str, Option(metavar="NAME=VALUE,...", help=INPUT_HELP)] = ""
 
     def model_options(self) -> ModelOptions:
-        return replace(super().model_options(), feedback=self.feedback)
+        return replace(super().model_options(), feedback=self.feedback, input=self.input)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -81,7 +81,7 @@ class WorkOptions:
         """
         if self.end is not None and self.end <= self.start:
             raise typer.BadParameter("--end is not after --start")
-        task = task_for(self.task, self.model, feedback=flags.feedback)
+        task = task_for(self.task, self.model, further=flags.model_options().further)
         if "parquet" in self.save:
             load_pyarrow()  # or each video would say that it is missing
         if self.background:

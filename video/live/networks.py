@@ -67,7 +67,7 @@ class Networks:
         return self._networks[key]
 
     def _make(self, path: Path, shapes: Shapes) -> SharedNetwork:
-        network = Network(path, self._options.options(path), self._timer, feedback=self._options.feedback)
+        network = Network(path, self._options.options(path), self._timer, further=self._options.further)
         shared = SharedNetwork(network)
         self._networks[path, shapes] = shared
         self.file_inputs.setdefault(path, shared.network.inputs)

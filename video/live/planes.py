@@ -47,7 +47,7 @@ class PlanesViewer:
 
     def _make(self) -> Network:
         path, options = find_model(self._work.model_name), replace(self._work.options, backend=self._api.short)
-        return Network(path, options.options(path), api=self._api, feedback=options.feedback)
+        return Network(path, options.options(path), api=self._api, further=options.further)
 
     def close(self) -> None:
         """Free the models' memory on the GPU."""

@@ -41,6 +41,8 @@ class Watch:
         The API that runs the model. On CUDA, which "auto" is on a GPU of NVIDIA, NVDEC decodes.
     feedback : str
         The states of a recurrent model, as for VideoStage. Each stream has its own, which begin with zeros.
+    input : str
+        Values of inputs that are no picture and no state, as for VideoStage.
     options : StreamOptions, optional
         How addresses are opened, and when a stream counts as lost. By default a lost stream is tried again without end.
     record : str or Path, optional
@@ -75,6 +77,7 @@ class Watch:
         labels: str | Path | None = None,
         backend: str = "auto",
         feedback: str = AUTO,
+        input: str = "",
         options: fb.video.StreamOptions | None = None,
         record: str | Path | None = None,
         space: float = SPACE,
@@ -83,14 +86,15 @@ class Watch:
             raise ValueError(f"streams={streams!r} is no list of streams: put one alone into a list, too")
         if backend not in (*BY_NAME, "auto"):
             raise ValueError(f"backend '{backend}' is none of {', '.join(BY_NAME)}, auto")
-        task = task_for(task, str(model), DETECT, feedback)
+        given = ModelOptions(backend, feedback=feedback, input=input)
+        task = task_for(task, str(model), DETECT, given.further)
         if task == RAW or (task == STYLE and record is not None):
             raise ValueError(
                 f"the task '{task}' finds nothing: take another one to be told, or to record, what is there"
             )
         self._work = Work(
             task, str(model), save=(), labels=None if labels is None else Path(labels),
-            options=ModelOptions(backend, feedback=feedback),
+            options=given,
         )  # fmt: skip
         if options is None:
             options = fb.video.StreamOptions(attempts=None, seconds=None)

@@ -42,7 +42,7 @@ def planes_api(work: Work) -> fb.Backend | None:
 def _is_painted(work: Work) -> bool:
     """Whether the CPU can paint the picture of the work's model."""
     paints = work.video_task.paints
-    return paints is None or paints(read_model_file(find_model(work.model_name), work.options.feedback))
+    return paints is None or paints(read_model_file(find_model(work.model_name), work.options.further))
 
 
 def is_on_cuda(work: Work) -> bool:

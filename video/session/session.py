@@ -15,7 +15,7 @@ import framebind as fb
 
 from ..apis import DECODING, GL
 from ..copies import SAVED_COPIES
-from ..feedback import AUTO
+from ..further_inputs import NO_OPTIONS, FurtherInputs
 from ..models import find_model
 from ..network import Network
 from ..results.masks import add_run_lengths
@@ -249,7 +249,7 @@ class Session:
         key = (f"{api.short} {name}", None)
         if key not in self._networks:
             path, options = find_model(name), replace(self.work.options, backend=api.short)
-            self._networks[key] = Network(path, options.options(path), api=api, feedback=options.feedback)
+            self._networks[key] = Network(path, options.options(path), api=api, further=options.further)
         self._networks[key].reset_feedback()
         return self._networks[key]
 
@@ -258,7 +258,7 @@ class Session:
         key = (name, None) if self._takes_any_size.get(name) is False else (name, size)
         if key not in self._networks:
             path = find_model(name)
-            network = Network(path, self.work.options.options(path), timer, feedback=self._feedback_of(name))
+            network = Network(path, self.work.options.options(path), timer, further=self._further_of(name))
             self._takes_any_size[name] = any(map(network.takes_any_size, network.inputs))
             key = key if self._takes_any_size[name] else (name, None)
             while len(self._networks) >= MOST_NETWORKS:
@@ -267,9 +267,9 @@ class Session:
         self._networks[key].reset_feedback()
         return self._networks[key]
 
-    def _feedback_of(self, name: str) -> str:
-        """The option ``feedback`` of the work, which is for its model alone: a task may load others."""
-        return self.work.options.feedback if name == self.work.model_name else AUTO
+    def _further_of(self, name: str) -> FurtherInputs:
+        """The work's options for inputs, which are for its model alone: a task may load others."""
+        return self.work.options.further if name == self.work.model_name else NO_OPTIONS
 
 
 @contextlib.contextmanager

@@ -85,6 +85,9 @@ class VideoStage:
     feedback : str
         The states of a recurrent model, "output:input" with commas between ("r1o:r1i,r2o:r2i"), or "none"; by default
         those whose names or shapes pair up. They begin with zeros in each video.
+    input : str
+        Values of inputs that are no picture and no state, "NAME=VALUE" with commas between. The downsample_ratio of a
+        matting model has a default.
     cache : str or Path, optional
         The folder that keeps compiled programs for the next start.
 
@@ -128,6 +131,7 @@ class VideoStage:
         f16: bool = False,
         cache: Source | None = None,
         feedback: str = AUTO,
+        input: str = "",
     ) -> None:
         save = (save,) if isinstance(save, str) else tuple(save)
         if output is None and set(save) - ({"masks"} if masks == "rle" else set()):
@@ -138,10 +142,10 @@ class VideoStage:
             raise ValueError(f"backend '{backend}' is none of {', '.join(BY_NAME)}, auto")
         delegate = fb.GpuDelegateOptions(is_precision_loss_allowed=f16)
         options = ModelOptions(
-            backend, delegate=delegate, cache=Path(cache) if cache is not None else None, feedback=feedback
+            backend, delegate=delegate, cache=Path(cache) if cache is not None else None, feedback=feedback, input=input
         )
         self.work = Work(
-            task_for(task or "", str(model), feedback=feedback), str(model), save=save, masks=masks,
+            task_for(task or "", str(model), further=options.further), str(model), save=save, masks=masks,
             suffix=suffix or default_suffix(background), codec=codec, quality=quality, every=every, start=start,
             end=end, labels=None if labels is None else Path(labels), background=background, mean=_channels(mean),
             std=_channels(std), options=options,
