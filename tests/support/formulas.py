@@ -11,7 +11,7 @@ import numpy.typing as npt
 import framebind as fb
 from framebind.interop.device import Device
 from framebind.tools.certify.cases.operator_models import options, run_model, run_on_cpu
-from framebind.tools.certify.tflite_writer import G, Op, T
+from framebind.video.tflite_writer import G, Op, T
 from null_programs import program_on_null
 from support.model_runs import backend_of
 from support.models import relative_error
