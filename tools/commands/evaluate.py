@@ -10,6 +10,7 @@ import typer
 
 import framebind as fb
 
+from ...video.model_file import read_model_file
 from ...video.models import find_model
 from ..common.console import progress_bar
 from ..common.flags import GpuFlags, with_flags
@@ -17,7 +18,7 @@ from ..common.output import AsJson, print_figures, print_json, print_line, write
 from ..evaluation import coco as coco_task
 from ..evaluation import imagenet as imagenet_task
 from ..evaluation.preprocessing import list_pictures
-from ..evaluation.runner import Collect, Prepare, Side, open_side, run
+from ..evaluation.runner import Collect, Prepare, Side, as_tflite, open_side, run
 
 evaluate = typer.Typer(no_args_is_help=True, help="Accuracy of a model on a set of pictures, on the GPU and the CPU.")
 
@@ -32,7 +33,10 @@ Denylist = Annotated[
     Path | None, typer.Option("--denylist", "--denylist-file-path", help="Numbers of pictures to leave out, from 1.")
 ]
 Annotations = Annotated[Path, typer.Option(help="The COCO annotation file (instances_*.json).")]
-ClassOffset = Annotated[int, typer.Option(help="COCO's category of the model's class 0.")]
+ClassOffset = Annotated[
+    int | None,
+    typer.Option(help="COCO's category of the model's class 0; by default as the model's names or its kind say."),
+]
 Limit = Annotated[int, typer.Option("--limit", "--num-images", min=0, help="At most this many pictures; 0 is all.")]
 Threads = Annotated[
     int, typer.Option("--threads", "--num-interpreter-threads", min=1, help="Threads of the CPU's interpreter.")
@@ -71,7 +75,7 @@ def imagenet(
     pictures = _first(imagenet_task.without_denied(listed, denylist), limit)
     path = find_model(model)
     counts = {name: imagenet_task.Accuracy(classes, len(names), top) for name in ("GPU", "CPU")}
-    device, sides = _run(path, flags, threads, counts, pictures, imagenet_task.prepare)
+    device, sides = _run(path, flags, threads, counts, pictures, as_tflite(imagenet_task.prepare))
     tops = {name: count.top() for name, count in counts.items()}
     content = {**_content(path, device, pictures, sides), "top_k_accuracies": tops}
     rows = [[f"top-{k}", *(f"{tops[side.name][k - 1]:.4f}" for side in sides)] for k in range(1, len(tops["GPU"]) + 1)]
@@ -84,7 +88,7 @@ def coco(
     model: Model,
     images: Images,
     annotations: Annotations,
-    class_offset: ClassOffset = 1,
+    class_offset: ClassOffset = None,
     limit: Limit = 0,
     threads: Threads = 1,
     output: Output = None,
@@ -92,17 +96,20 @@ def coco(
     *,
     flags: GpuFlags,
 ) -> None:
-    """Mean average precision of a detector whose last operator is TFLite_Detection_PostProcess, as SSD MobileNet's is.
+    """Mean average precision of a detector: any whose boxes `process` finds.
 
-    Pictures are resized and normalized as TensorFlow Lite's coco_object_detection does; pycocotools judges the boxes.
+    Pictures of a model that ends with TFLite_Detection_PostProcess are prepared as TensorFlow Lite's
+    coco_object_detection does, others as in `process`; pycocotools judges the boxes.
 
     Example: python -m framebind evaluate coco ssd.tflite --images val2014 --annotations instances_val2014.json
     """
     known = coco_task.read_truth(annotations)
     pictures = _first(coco_task.choose_pictures(images, known), limit)
     path = find_model(model)
-    boxes = {name: coco_task.Detections(known, class_offset) for name in ("GPU", "CPU")}
-    device, sides = _run(path, flags, threads, boxes, pictures, coco_task.prepare)
+    detector = coco_task.detector_of(read_model_file(path))
+    categories = detector.categories(known, class_offset)
+    boxes = {name: coco_task.Detections(known, detector, categories) for name in ("GPU", "CPU")}
+    device, sides = _run(path, flags, threads, boxes, pictures, detector.prepare)
     found = {name: coco_task.precision(known, detections.rows, pictures) for name, detections in boxes.items()}
     averages = {
         name: {"mAP": each.mean, "average_precision": dict(zip(map(str, each.thresholds), each.average, strict=True))}

@@ -8,52 +8,109 @@ from __future__ import annotations
 import contextlib
 import io
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
 
 import framebind as fb
 
-from ...video.vision.ssd import is_selected, selected
+from ...video.head import Decoder, in_pixels, sound
+from ...video.heads import best_fit, decoder_of
+from ...video.model_file import ModelFile
+from ...video.network import Crop, sampled
+from ...video.vision.ssd import is_selected
 from .preprocessing import load, resize
+from .runner import Prepare, Side, as_tflite, stored
 
 Array = npt.NDArray[Any]
 
+TASKS = ("detect", "instances", "poses")
+"""The tasks whose heads find boxes."""
+LEAST = 0.001
+"""Least score of a box, that of ultralytics' and DETR's own evaluations."""
+NUMBERED = {90: 1, 91: 0}
+"""COCO's category of class 0 by the number of classes, of detectors that count by COCO's numbers."""
 MOST_BYTES = 2**31
 """The largest size of an annotation file."""
 
 
 class Detections:
-    """Collects a detector's boxes in COCO's form: picture, category, (left, top, width, height) in pixels, score.
+    """Collects a detector's boxes in COCO's form: picture, category, (left, top, width, height) in pixels, score."""
 
-    The detector has the four outputs of TFLite_Detection_PostProcess, in this order: boxes (1, N, 4), top, left,
-    bottom, right from 0 to 1; classes (1, N); scores (1, N); the number of boxes (1).
-    """
-
-    def __init__(self, truth: Truth, class_offset: int) -> None:
-        self._truth, self._offset = truth, class_offset
+    def __init__(self, truth: Truth, detector: Detector, categories: Callable[[int], int | None]) -> None:
+        """``categories`` gives COCO's category of a class; None: the box does not count."""
+        self._truth, self._detector, self._categories = truth, detector, categories
         self.rows: list[dict[str, Any]] = []
 
     def __call__(self, path: Path, outputs: Sequence[Array]) -> None:
-        """Add a picture's boxes. Raises ModelError for outputs of another form."""
-        shapes = [output.shape for output in outputs]
-        if not is_selected(shapes):
-            raise fb.ModelError(
-                f"a detector has the outputs boxes 1xNx4, classes 1xN, scores 1xN and their number, not {shapes}"
-            )
-        picture = self._truth.pictures[path.name]
-        height, width = picture["height"], picture["width"]
-        for place, number, score in zip(*selected(outputs), strict=True):
-            left, top, right, bottom = map(float, place)
-            sides = [left * width, top * height, (right - left) * width, (bottom - top) * height]
-            self.rows.append({
-                "image_id": picture["id"], "category_id": int(number) + self._offset, "bbox": sides,
-                "score": float(score),
-            })  # fmt: skip
+        """Add a picture's boxes."""
+        picture, detector = self._truth.pictures[path.name], self._detector
+        found = sound(detector.decoder.decode(outputs, detector.least))
+        boxes = in_pixels(found.boxes, detector.crop((picture["width"], picture["height"])))
+        for box, number, score in zip(boxes, found.classes, found.scores, strict=True):
+            left, top, right, bottom = map(float, box)
+            if (category := self._categories(int(number))) is not None:
+                self.rows.append({
+                    "image_id": picture["id"], "category_id": category, "bbox": [left, top, right - left, bottom - top],
+                    "score": float(score),
+                })  # fmt: skip
+
+
+class Detector(NamedTuple):
+    """A detector: its file, the arithmetic of the head that knows it, and whether the model selects its boxes itself by
+    TFLite_Detection_PostProcess.
+    """
+
+    model: ModelFile
+    decoder: Decoder
+    is_tflite: bool
+
+    @property
+    def least(self) -> float:
+        """Least score of a box that counts: low, because precision is measured at every recall."""
+        return 0.0 if self.is_tflite else LEAST
+
+    def crop(self, size: tuple[int, int]) -> Crop:
+        """The part of a picture of ``size`` (width, height) that the model sees."""
+        return self.decoder.crop(self.model, size)
+
+    @property
+    def prepare(self) -> Prepare:
+        """The preparation of pictures: that of TensorFlow Lite's tools for their detectors, else the head's own."""
+        return as_tflite(whole) if self.is_tflite else self._sampled
+
+    def _sampled(self, path: Path, side: Side) -> Array:
+        pixels, (height, width, *_) = load(path), side.picture
+        sampling = self.decoder.sampling(self.model, self.crop((pixels.shape[1], pixels.shape[0])))
+        picture = sampled(pixels, (height, width), sampling)
+        picture = (picture - np.asarray(sampling.mean, np.float32)) / np.asarray(sampling.std, np.float32)
+        return stored(side.picture.to_tensor(picture), side.input)
+
+    def categories(self, truth: Truth, offset: int | None) -> Callable[[int], int | None]:
+        """COCO's category of a class: by ``offset`` if it is given, by the names in the model's file, or else as the
+        kind of detector counts: from category 1 on (90 classes, as TensorFlow's), by category (91, as DETR's), or by
+        the categories in order (80, as YOLO's).
+        """
+        known = {str(each["name"]): int(each["id"]) for each in truth.coco.dataset["categories"]}
+        names, classes = self.model.metadata.classes, self.decoder.classes
+        if offset is None and any(name in known for name in names):
+            return lambda number: known.get(names[number]) if number < len(names) else None
+        if offset is None and not self.is_tflite and classes not in NUMBERED:
+            ordered = sorted(known.values())
+            return lambda number: ordered[number] if number < len(ordered) else None
+        shift = offset if offset is not None else 1 if self.is_tflite else NUMBERED[classes or 0]
+        return lambda number: number + shift
+
+
+def detector_of(model: ModelFile) -> Detector:
+    """The detector in a model's file. Raises ModelError if no head knows it."""
+    fits = {task: fit for task in TASKS if (fit := best_fit(model, task)) is not None}
+    task = max(fits, key=lambda name: fits[name].match, default=TASKS[0])
+    return Detector(model, decoder_of(model, task), is_selected(list(model.outputs.values())))
 
 
 @dataclass(frozen=True)
@@ -105,7 +162,7 @@ def choose_pictures(folder: Path, truth: Truth) -> list[Path]:
     return found
 
 
-def prepare(path: Path, size: tuple[int, int]) -> Array:
+def whole(path: Path, size: tuple[int, int]) -> Array:
     """The whole picture at the model's size (height, width)."""
     return resize(load(path), size)
 

@@ -19,12 +19,12 @@ from ...video.task import picture_of
 from .preprocessing import to_tensor
 
 Array = npt.NDArray[Any]
-Prepare = Callable[[Path, tuple[int, int]], Array]
-"""Makes pixels (height, width, 3), from 0 to 255, from a picture file for an input of a size (height, width)."""
+Prepare = Callable[[Path, "Side"], Array]
+"""Makes the input tensor from a picture file."""
 
 
 class Collect(Protocol):
-    """Takes the outputs of one picture, in the model's order."""
+    """Takes the outputs of one picture, in the model's order: real numbers, also of a quantized model."""
 
     def __call__(self, path: Path, outputs: Sequence[Array]) -> None: ...
 
@@ -39,8 +39,8 @@ class Side:
     """LiteRT's details of the picture's tensor."""
     picture: PictureShape
     """Its sizes and layout."""
-    outputs: Sequence[int]
-    """The tensors of the outputs, in the model's order."""
+    outputs: Sequence[dict[str, Any]]
+    """LiteRT's details of the outputs, in the model's order."""
     collect: Collect
     seconds: list[float] = field(default_factory=list)
 
@@ -49,9 +49,9 @@ class Side:
         self.interpreter.set_tensor(self.input["index"], tensor)
         started = time.perf_counter()
         self.interpreter.invoke()
-        outputs = [self.interpreter.get_tensor(number) for number in self.outputs]
+        outputs = [self.interpreter.get_tensor(each["index"]) for each in self.outputs]
         self.seconds.append(time.perf_counter() - started)
-        self.collect(path, outputs)
+        self.collect(path, [_real(values, each) for values, each in zip(outputs, self.outputs, strict=True)])
 
     def microseconds(self) -> tuple[float, float]:
         """Mean and standard deviation of the time of a picture, without the first, which compiles and loads."""
@@ -73,14 +73,38 @@ def open_side(name: str, model: Path, collect: Collect, delegate: fb.GpuDelegate
     if picture is None or picture.channels != 3:
         shapes = [tuple(int(n) for n in each["shape"]) for each in details]
         raise fb.ModelError(f"{model.name} takes {shapes}, not one picture (1xHxWx3 or 1x3xHxW)")
-    return Side(name, interpreter, details[0], picture, [int(each["index"]) for each in outputs], collect)
+    return Side(name, interpreter, details[0], picture, outputs, collect)
 
 
 def run(sides: Sequence[Side], pictures: Iterable[Path], prepare: Prepare, advance: Callable[[], Any]) -> None:
     """Run each picture on each side; ``advance`` is called after each picture."""
-    dtype, (height, width, _, layout) = sides[0].input["dtype"], sides[0].picture
     for path in pictures:
-        tensor = to_tensor(prepare(path, (height, width)), dtype, layout)
+        tensor = prepare(path, sides[0])
         for side in sides:
             side.run(path, tensor)
         advance()
+
+
+def as_tflite(pixels: Callable[[Path, tuple[int, int]], Array]) -> Prepare:
+    """The preparation of TensorFlow Lite's tools: ``pixels`` gives a picture at a size, (height, width), 0 to 255."""
+
+    def prepare(path: Path, side: Side) -> Array:
+        height, width, _, layout = side.picture
+        return to_tensor(pixels(path, (height, width)), side.input["dtype"], layout)
+
+    return prepare
+
+
+def stored(values: Array, detail: dict[str, Any]) -> Array:
+    """Real numbers in the type of a tensor, rounded to its scale if it is quantized."""
+    scale, zero = detail["quantization"]
+    if not scale:
+        return values.astype(detail["dtype"])
+    limits = np.iinfo(detail["dtype"])
+    return np.clip(np.rint(values / scale) + zero, limits.min, limits.max).astype(detail["dtype"])
+
+
+def _real(values: Array, detail: dict[str, Any]) -> Array:
+    """The real numbers that a tensor of these details holds."""
+    scale, zero = detail["quantization"]
+    return (values.astype(np.float32) - zero) * np.float32(scale) if scale else values

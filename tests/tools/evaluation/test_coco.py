@@ -14,7 +14,10 @@ from typer.testing import CliRunner
 import framebind as fb
 from framebind.__main__ import app
 from framebind.tools.evaluation import coco
+from framebind.tools.evaluation.runner import open_side, stored
+from framebind.video.model_file import read_model_file
 from support import tiny_models
+from support.demo_models import two_boxes
 
 # What the detector finds in every picture: a cat (COCO's 17) and a dog (18), which are the model's classes 16 and 17.
 BOXES = np.array([[[0.1, 0.2, 0.5, 0.6], [0.5, 0.0, 1.0, 0.5], [0.0, 0.0, 1.0, 1.0]]], np.float32)
@@ -95,7 +98,40 @@ class TestCommand:
         (tmp_path / "detector.tflite").write_bytes(tiny_models.constants(BOXES, CLASSES))
         done = CliRunner().invoke(app, arguments)
         assert isinstance(done.exception, fb.ModelError)
-        assert "a detector has the outputs boxes 1xNx4" in str(done.exception)
+        assert "is no model of the task 'detect'" in str(done.exception) and "boxes 1xNx4" in str(done.exception)
+
+
+@pytest.mark.parametrize("has_names", [True, False])
+@pytest.mark.parametrize("context", ["gl"], indirect=True)
+@pytest.mark.usefixtures("context")
+def test_a_head_finds_the_boxes(has_names: bool, arguments: list[str], tmp_path: Path) -> None:
+    """YOLO's person and truck, classes 0 and 7 of 12, letterboxed: 50 pixels are above the picture of 200 x 100."""
+    content = two_boxes()
+    numbers = {"person": 30, "truck": 20} if has_names else {str(number): 10 + 10 * number for number in range(12)}
+    person, truck = (30, 20) if has_names else (10, 80)
+    (tmp_path / "detector.tflite").write_bytes(content if has_names else content[: content.index(b"PK\3\4")])
+    truth = {
+        "images": ANNOTATIONS["images"][:1],
+        "categories": [{"id": number, "name": name} for name, number in numbers.items()],
+        "annotations": [annotation(1, 1, person, [75, 0, 50, 100]), annotation(2, 1, truck, [25, 25, 50, 50])],
+    }
+    (tmp_path / "annotations.json").write_text(json.dumps(truth))
+    done = CliRunner().invoke(app, [*arguments, "--json"])
+    assert done.exit_code == 0, done.output
+    found = json.loads(done.output[done.output.index("{") :])["average_precision"]
+    assert [found[side]["mAP"] for side in ("GPU", "CPU")] == pytest.approx([1.0, 1.0])
+
+
+def test_pictures_for_a_head_are_letterboxed_in_its_colour(tmp_path: Path) -> None:
+    (path := tmp_path / "detector.tflite").write_bytes(two_boxes())
+    cv2.imwrite(str(tmp_path / "one.png"), np.full((32, 64, 3), 255, np.uint8))
+    detector = coco.detector_of(read_model_file(path))
+    side = open_side("CPU", path, lambda path, outputs: None, None, 1)
+    tensor = detector.prepare(tmp_path / "one.png", side)
+    assert tensor.dtype == np.float32 and tensor.shape == (1, 64, 64, 3)
+    np.testing.assert_allclose(tensor[0, :, 0, 0], [114 / 255] * 16 + [1.0] * 32 + [114 / 255] * 16)
+    scaled = {"dtype": np.int8, "quantization": (0.5, 3)}
+    assert stored(np.array([-90.0, 0.2, 0.3, 99.0]), scaled).tolist() == [-128, 3, 4, 127]
 
 
 @pytest.mark.parametrize(

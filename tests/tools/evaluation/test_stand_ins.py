@@ -13,7 +13,7 @@ import pytest
 
 import framebind as fb
 import stand_ins
-from framebind.tools.evaluation.coco import prepare as prepare_coco
+from framebind.tools.evaluation.coco import whole as prepare_coco
 from framebind.tools.evaluation.imagenet import prepare as prepare_imagenet
 from framebind.tools.evaluation.preprocessing import to_tensor
 from support.environment import photograph_path
