@@ -137,21 +137,10 @@ def bind_all(interpreter: fb.Interpreter, delegate: fb.GpuDelegate, api: fb.Back
 
 
 @contextlib.contextmanager
-def compiled(path: Path, api: fb.Backend, batch: int, way: Way) -> Iterator[Callable[[Schedule], Row]]:
-    """A function that times a model on an API whose context is current. The model is compiled and was run once."""
+def ready(path: Path, api: fb.Backend, batch: int, way: Way) -> Iterator[tuple[Subject, fb.GpuDelegate]]:
+    """A model on an API whose context is current, compiled, bound and run once; and its delegate."""
     interpreter, delegate = fb.Interpreter(model_path=path), fb.GpuDelegate(way.options(path, api, batch))
     interpreter.modify_graph_with_delegate(delegate)
-
-    def measure(schedule: Schedule) -> Row:
-        timed, figures = Measurement(path.stem, way.label(api)), delegate.statistics()
-        timed.time(Subject(interpreter.invoke, lambda: delegate.fence().wait()), schedule, streams=True)
-        row = row_of(timed, batch)
-        assert isinstance(row, Row)
-        return replace(
-            row, dispatches=figures.dispatches, arena_nbytes=figures.arena_nbytes, device=figures.device,
-            driver=figures.driver,
-        )  # fmt: skip
-
     try:
         Inputs(shapes_of(path, batch)).fitted(interpreter)
         interpreter.allocate_tensors()
@@ -160,9 +149,27 @@ def compiled(path: Path, api: fb.Backend, batch: int, way: Way) -> Iterator[Call
         device.dispatches = way.dispatches
         interpreter.invoke()
         delegate.fence().wait()
-        yield measure
+        yield Subject(interpreter.invoke, lambda: delegate.fence().wait()), delegate
     finally:
         delegate.close()
+
+
+@contextlib.contextmanager
+def compiled(path: Path, api: fb.Backend, batch: int, way: Way) -> Iterator[Callable[[Schedule], Row]]:
+    """A function that times a model on an API whose context is current. The model is compiled and was run once."""
+    with ready(path, api, batch, way) as (subject, delegate):
+
+        def measure(schedule: Schedule) -> Row:
+            timed, figures = Measurement(path.stem, way.label(api)), delegate.statistics()
+            timed.time(subject, schedule, streams=True)
+            row = row_of(timed, batch)
+            assert isinstance(row, Row)
+            return replace(
+                row, dispatches=figures.dispatches, arena_nbytes=figures.arena_nbytes, device=figures.device,
+                driver=figures.driver,
+            )  # fmt: skip
+
+        yield measure
 
 
 def measure(path: Path, api: fb.Backend, batch: int, schedule: Schedule, way: Way) -> Row | None:

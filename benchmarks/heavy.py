@@ -1,4 +1,4 @@
-"""Times larger models on each API and beside PyTorch, LiteRT's GPU accelerator and ONNX Runtime, with the errors.
+"""Times larger models on each API and beside PyTorch and LiteRT's GPU accelerator, with the errors.
 
     python benchmarks/heavy.py FOLDER|MODEL ... [--ways cuda,cl,gl,...] [--seconds 100] [--json FILE]
     python benchmarks/heavy.py --table FILE
@@ -8,7 +8,8 @@ Each model and way has a process of its own. All get ready side by side, and a p
 with a wait after each, and streams of as many. All are given the same random inputs, which lie on the GPU, and compute
 in 16 bits. A frame of LiteRT's accelerator reads its outputs, since nothing else waits for it; its stream reads them
 once. An error is the largest difference from LiteRT's CPU interpreter in any output, as a share of the largest value of
-that output. *times* is the frame of the fastest peer as a multiple of ours on CUDA.
+that output. *times* is the frame of the fastest peer as a multiple of ours on CUDA; of LiteRT's accelerator, which
+copies in each frame, it takes the stream.
 
 ``benchmarks/report.py add FILE`` keeps what ``--json FILE`` wrote.
 """
@@ -28,7 +29,7 @@ import numpy as np
 import typer
 from processes import Child, answers, is_ready, start, take_turn
 from roofline import paths_of
-from samples import Measured, Series, measured, read, write
+from samples import Label, Measured, Series, measured, read, write
 from torch_peer import TORCH_WAYS, litert_results, prepare, relative_error, values_of
 
 import framebind as fb
@@ -37,8 +38,8 @@ from framebind.tools.measure.measure import Measurement, Schedule, Subject
 from framebind.tools.measure.peers import accelerated
 from framebind.video.apis import BY_NAME
 
-LITERT, ONNX = "litert-gpu", "onnxruntime-cuda"
-WAYS = ("cuda", "cl", "gl", "torch-cuda-graph", "torch-compile", "torch-compile-max-autotune", LITERT, ONNX)
+LITERT = "litert-gpu"
+WAYS = ("cuda", "cl", "gl", "torch-cuda-graph", "torch-compile", "torch-compile-max-autotune", LITERT)
 GOALS = {
     "unet_512": 0.32, "yolov8n_640": 0.26, "deeplab_mnv2_513": 0.24, "resnet18_224": 0.11, "mobilenetv2_224": 0.10,
     "vit_tiny_224": 0.15,
@@ -74,7 +75,7 @@ def ready(path: Path, way: str, schedule: Schedule, stack: contextlib.ExitStack)
         return lambda: Answer(prepared(schedule), torch_device())
     row = Measurement(path.stem, way, "bound")
     try:
-        return litert(row, path, schedule) if way == LITERT else onnx(row)
+        return litert(row, path, schedule)
     except (ImportError, RuntimeError, OSError) as error:
         row.error = f"{type(error).__name__}: {error}"
         return lambda: Answer(row)
@@ -136,27 +137,38 @@ def litert(row: Measurement, path: Path, schedule: Schedule) -> Callable[[], Ans
     return measure
 
 
-def onnx(row: Measurement) -> Callable[[], Answer]:
-    """The reason why ONNX Runtime is not timed. Raises ImportError if it is not installed."""
-    import onnxruntime  # pyright: ignore[reportMissingImports]
-
-    providers = onnxruntime.get_available_providers()
-    row.error = f"ONNX Runtime {onnxruntime.__version__} has no CUDA here: its providers are {', '.join(providers)}"
-    return lambda: Answer(row)
+def onnx_cuda() -> str:
+    """Why ONNX Runtime is not among the peers."""
+    try:
+        import onnxruntime  # pyright: ignore[reportMissingImports]
+    except ImportError:
+        return "ONNX Runtime is not installed."
+    providers = ", ".join(onnxruntime.get_available_providers())
+    return f"ONNX Runtime {onnxruntime.__version__} is not timed: it has {providers}."
 
 
 # The table ------------------------------------------------------------------------------------------------------------
 
 
-def series_of(row: Measurement) -> Iterator[Series]:
-    """The samples of frames and streams."""
+def series_of(row: Measurement, pixels: int) -> Iterator[Series]:
+    """The samples of frames and streams of pictures of so many pixels."""
     error = "" if row.difference is None else f"{row.difference:.1e}"
     for figure in ("frame", "stream"):
-        yield Series({"model": row.model, "on": row.on, "figure": figure, "error": error}, row.samples[figure])
+        labels: dict[str, Label] = {"model": row.model, "on": row.on, "figure": figure}
+        yield Series({**labels, "error": error, "pixels": pixels}, row.samples[figure])
+
+
+def pixels_of(path: Path) -> int:
+    """The pixels of a model's largest input or output of rank 4 with up to four channels, first or last; or else 0."""
+    interpreter = fb.Interpreter(model_path=path, delegate="cpu")
+    ends: list[dict[str, Any]] = [*interpreter.get_input_details(), *interpreter.get_output_details()]
+    shapes = [list(map(int, end["shape"])) for end in ends]
+    pictures = [shape for shape in shapes if len(shape) == 4 and min(shape[1], shape[3]) <= 4]
+    return max((math.prod(shape) // min(shape[1], shape[3]) for shape in pictures), default=0)
 
 
 def tables(measurement: Measured) -> Iterator[str]:
-    """The lines of the tables in Markdown: milliseconds of a frame and of a stream's; then errors."""
+    """The lines of the tables in Markdown: milliseconds of a frame and of a stream's, pixels by streams, and errors."""
     medians = {(s.labels["model"], s.labels["on"], s.labels["figure"]): s.median for s in measurement.series}
     errors = {(s.labels["model"], s.labels["on"]): s.labels["error"] for s in measurement.series}
     models = list(dict.fromkeys(model for model, _, _ in medians))
@@ -166,10 +178,22 @@ def tables(measurement: Measured) -> Iterator[str]:
     yield f"| --- |{' ---: |' * (len(on) + 2)}"
     for model in models:
         cells = [pair(medians.get((model, each, "frame")), medians.get((model, each, "stream"))) for each in on]
-        peers = [medians[model, each, "frame"] for each in on[3:] if (model, each, "frame") in medians]
+        figures = [(model, each, "stream" if each == LITERT else "frame") for each in on[3:]]
+        peers = [medians[each] for each in figures if each in medians]
         frame = medians.get((model, own[0], "frame"))
         times = f"{min(peers) / frame:.2f}" if peers and frame else ""
         yield f"| {model} | {' | '.join(cells)} | {times} | {GOALS.get(str(model), '')} |"
+    yield ""
+    yield f"| megapixels per second | {' | '.join(on)} |"
+    yield f"| --- |{' ---: |' * len(on)}"
+    for model in models:
+        pixels = next(int(s.labels.get("pixels", 0)) for s in measurement.series if s.labels["model"] == model)
+        if not pixels:
+            continue
+        rates = {
+            each: pixels / medians[model, each, "stream"] / 1e3 for each in on if (model, each, "stream") in medians
+        }
+        yield f"| {model} | {' | '.join(f'{rates[each]:,.0f}' if rates.get(each) else '' for each in on)} |"
     yield ""
     yield f"| error of | {' | '.join(on)} |"
     yield f"| --- |{' ---: |' * len(on)}"
@@ -181,16 +205,16 @@ def pair(frame: float | None, stream: float | None) -> str:
     return "" if frame is None or stream is None else f"{frame:.3f} / {stream:.3f}"
 
 
-def measured_all(children: Sequence[Child], until: float, began: float, json_file: Path | None) -> Measured:
+def measured_all(children: Sequence[tuple[Child, int]], until: float, began: float, json_file: Path | None) -> Measured:
     """What the processes measure, one after the other."""
     series, devices = list[Series](), list[tuple[str, str]]()
-    waiting = [child for child in children if is_ready(child, began, until)]
-    for child in waiting:
+    waiting = [(child, pixels) for child, pixels in children if is_ready(child, began, until)]
+    for child, pixels in waiting:
         for answer in answers(child):
             if isinstance(answer, str) or answer.row.latency is None:
                 print(answer if isinstance(answer, str) else f"{child.model} {child.way}: {answer.row.error}")
                 continue
-            series += series_of(answer.row)
+            series += series_of(answer.row, pixels)
             devices.append(answer.device)
             print(f"{child.model} {child.way}: {answer.row.latency.median:.3f} ms", flush=True)
         if json_file is not None:  # after each process: a lent machine's time may end
@@ -214,7 +238,8 @@ def main(
     pairs = [(path, way) for path in paths_of(models or ()) for way in ways.split(",")]
     compiling = sum("compile" in way for _, way in pairs) or 1
     os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", str(max(2 * (os.cpu_count() or 1) // compiling, 2)))
-    children = [start(path.stem, way, work, path, way, schedule) for path, way in pairs]
+    print(onnx_cuda())
+    children = [(start(path.stem, way, work, path, way, schedule), pixels_of(path)) for path, way in pairs]
     print("\n".join(["", *tables(measured_all(children, began + seconds, began, json_file))]))
 
 

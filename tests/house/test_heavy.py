@@ -1,18 +1,22 @@
-"""benchmarks/heavy.py and costly_steps.py: their tables, and a short run of each without a GPU's times."""
+"""benchmarks/heavy.py, costly_steps.py, growth.py and resized.py: their tables, their models, and short runs."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import costly_steps
+import growth
 import heavy
+import numpy as np
 import pytest
+from resized import for_any_batch, resized
 from samples import Measured, Series
 
 import framebind as fb
 from framebind.tools.certify.cases.operator_models import options
 from framebind.tools.measure.measure import Schedule
 from framebind.video.apis import BY_NAME
+from framebind.video.assets import STYLE_MODEL
 from support.tiny_models import G, Op, T, build, chain
 
 
@@ -21,7 +25,7 @@ def measured(*series: Series) -> Measured:
 
 
 def frames(model: str, on: str, frame: float, stream: float, error: str) -> list[Series]:
-    labels = {"model": model, "on": on, "error": error}
+    labels = {"model": model, "on": on, "error": error, "pixels": 512 * 512}
     return [Series({**labels, "figure": "frame"}, [frame] * 3), Series({**labels, "figure": "stream"}, [stream] * 3)]
 
 
@@ -38,11 +42,22 @@ def test_the_table_compares_with_the_fastest_peer() -> None:
         "| unet_512 | 0.500 / 0.400 |  |  | 0.750 / 0.600 | 1.500 / 1.200 | 1.50 | 0.32 |",
         "| other | 0.250 / 0.200 |  |  |  |  |  |  |",
         "",
+        "| megapixels per second | cuda f16 | cl f16 | gl f16 | torch.compile f16 | litert-gpu |",
+        "| --- | ---: | ---: | ---: | ---: | ---: |",
+        "| unet_512 | 655 |  |  | 437 | 218 |",
+        "| other | 1,311 |  |  |  |  |",
+        "",
         "| error of | cuda f16 | cl f16 | gl f16 | torch.compile f16 | litert-gpu |",
         "| --- | ---: | ---: | ---: | ---: | ---: |",
         "| unet_512 | 1e-03 |  |  | 2e-03 | 3e-03 |",
         "| other | 4e-03 |  |  |  |  |",
     ]
+
+
+def test_the_pixels_are_those_of_the_largest_picture(tmp_path: Path) -> None:
+    for shape, pixels in (((1, 8, 6, 3), 48), ((1, 3, 8, 6), 48), ((1, 8, 6, 16), 0), ((1, 10), 0)):
+        (tmp_path / "m.tflite").write_bytes(chain("EXP", shape=shape))
+        assert heavy.pixels_of(tmp_path / "m.tflite") == pixels
 
 
 def test_a_step_is_held_to_the_longer_of_its_limits() -> None:
@@ -59,8 +74,9 @@ def test_costly_steps_of_a_model_are_kept_and_shown(tmp_path: Path, cl_context: 
     frame, first, *_ = series
     assert frame.labels["steps"] == len(series) - 1 and len(first.samples) == 2
     lines = list(costly_steps.tables(measured(*series), longest=1))
-    assert lines[0].startswith("tiny on cl f16: a frame takes ") and len(lines) == 8
-    assert lines[-2].startswith(f"| {len(series) - 2} others |")
+    kernels = {str(each.labels["kernel"]) for each in series[1:]}
+    assert lines[0].startswith("tiny on cl f16: a frame takes ") and len(lines) == 7 + len(kernels)
+    assert {line.split(" | ")[1] for line in lines[6:-1]} == kernels
 
 
 def test_multiply_adds_of_computed_matrices_are_counted() -> None:
@@ -73,3 +89,67 @@ def test_multiply_adds_of_computed_matrices_are_counted() -> None:
     (step,) = delegate.steps()
     assert step.kernel == "matmul" and step.multiply_adds == 2 * 6 * 8 * 12
     delegate.close()
+
+
+# Growth ---------------------------------------------------------------------------------------------------------------
+
+
+def test_a_line_is_found_and_where_it_begins() -> None:
+    straight = [(1.0, 3.0), (2.0, 5.0), (4.0, 9.0)]
+    assert growth.line(straight) == pytest.approx((1.0, 2.0, 0.0), abs=1e-9)
+    flat_first = [(0.25, 3.0), (0.5, 3.0), *straight]
+    assert growth.line(flat_first)[2] > growth.GOOD
+    assert growth.straight_from(flat_first)[0][0] > 0.25
+    assert growth.straight_from([(1.0, 1.0), (2.0, 9.0), (3.0, 2.0)]) == [(2.0, 9.0), (3.0, 2.0)]
+
+
+def test_the_table_of_growth_has_a_line_per_model() -> None:
+    times = {128: 1.25, 256: 2.0, 512: 5.0}
+    labels = {"model": "m", "figure": "pixels", "on": "cuda f16"}
+    found = measured(*(Series({**labels, "work": side**2}, [time] * 3) for side, time in times.items()))
+    assert list(growth.tables(found)) == [
+        "| model | on | 128 squared | 256 squared | 512 squared | start ms | ms per megapixel | off % | from "
+        "| off % then |",
+        "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
+        "| m | cuda f16 | 1.250 | 2.000 | 5.000 | 1.000 | 15.2588 | 0 | 128 squared | 0 |",
+        "",
+    ]
+
+
+def test_growth_times_batches(tmp_path: Path, cl_context: fb.cl.ClContext) -> None:
+    model = tmp_path / "tiny.tflite"
+    model.write_bytes(chain("EXP", "TANH"))
+    schedule, devices = Schedule(runs=2, warm_up_seconds=0.0), list[tuple[str, str]]()
+    labels: dict[str, str | int] = {"model": "tiny", "figure": "frames", "work": 3}
+    series = growth.timed(model, BY_NAME["cl"], 3, schedule, labels, None, devices)
+    assert series is not None and series.labels["on"] == "cl f16" and len(series.samples) == 2
+    assert devices[0][0] == cl_context.name
+
+
+# Other sizes ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("height", "width"), [(48, 80), (64, 32)])
+def test_a_resized_model_is_one_of_that_size(height: int, width: int) -> None:
+    interpreter = fb.Interpreter(model_content=resized(STYLE_MODEL.read_bytes(), height, width), delegate="cpu")
+    interpreter.allocate_tensors()
+    for detail in interpreter.get_input_details():
+        interpreter.set_tensor(detail["index"], np.full(detail["shape"], 0.5, np.float32))
+    interpreter.invoke()
+    ends = interpreter.get_input_details()[0], interpreter.get_output_details()[0]
+    assert [list(end["shape"][1:3]) for end in ends] == [[height, width]] * 2
+    assert np.isfinite(interpreter.get_tensor(interpreter.outputs()[0])).all()
+
+
+def test_a_model_with_a_shape_for_one_frame_takes_several() -> None:
+    tensors = [T("x", (1, 4, 6)), T("shape", (3,), np.array([1, 2, 12], np.int32), "int32"), T("y", (1, 2, 12))]
+    model = build(G(tensors, [Op("RESHAPE", [0, 1], [2])], [0], [2]))
+    for content, shape in ((model, None), (for_any_batch(model), [5, 2, 12])):
+        interpreter = fb.Interpreter(model_content=content, delegate="cpu")
+        interpreter.resize_tensor_input(0, [5, 4, 6])
+        if shape is None:
+            with pytest.raises(fb.ModelError):
+                interpreter.allocate_tensors()
+            continue
+        interpreter.allocate_tensors()
+        assert list(interpreter.get_output_details()[0]["shape"]) == shape
