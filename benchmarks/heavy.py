@@ -183,22 +183,24 @@ def tables(measurement: Measured) -> Iterator[str]:
         frame = medians.get((model, own[0], "frame"))
         times = f"{min(peers) / frame:.2f}" if peers and frame else ""
         yield f"| {model} | {' | '.join(cells)} | {times} | {GOALS.get(str(model), '')} |"
-    yield ""
-    yield f"| megapixels per second | {' | '.join(on)} |"
-    yield f"| --- |{' ---: |' * len(on)}"
-    for model in models:
-        pixels = next(int(s.labels.get("pixels", 0)) for s in measurement.series if s.labels["model"] == model)
-        if not pixels:
-            continue
-        rates = {
-            each: pixels / medians[model, each, "stream"] / 1e3 for each in on if (model, each, "stream") in medians
-        }
-        yield f"| {model} | {' | '.join(f'{rates[each]:,.0f}' if rates.get(each) else '' for each in on)} |"
+    yield from rates(measurement, on)
     yield ""
     yield f"| error of | {' | '.join(on)} |"
     yield f"| --- |{' ---: |' * len(on)}"
     for model in models:
         yield f"| {model} | {' | '.join(str(errors.get((model, each), '')) for each in on)} |"
+
+
+def rates(measurement: Measured, on: Sequence[str]) -> Iterator[str]:
+    """The lines of a table of megapixels per second, by streams, of models whose pixels are known."""
+    streams = [each for each in measurement.series if each.labels["figure"] == "stream" and each.labels.get("pixels")]
+    if streams:
+        yield ""
+        yield f"| megapixels per second | {' | '.join(on)} |"
+        yield f"| --- |{' ---: |' * len(on)}"
+    for model in dict.fromkeys(each.labels["model"] for each in streams):
+        own = {s.labels["on"]: int(s.labels["pixels"]) / s.median / 1e3 for s in streams if s.labels["model"] == model}
+        yield f"| {model} | {' | '.join(f'{own[each]:,.0f}' if each in own else '' for each in on)} |"
 
 
 def pair(frame: float | None, stream: float | None) -> str:

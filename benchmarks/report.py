@@ -124,7 +124,7 @@ You need `make setup`, a driver and the [models](demos.md). Without a display th
 | `benchmarks/barriers.cu` | barriers between the work-groups of one launch |
 | `benchmarks/batch.py` | N frames at once: milliseconds per frame by N, beside LiteRT |
 | `benchmarks/peers.py` | frames and batches on CUDA [beside PyTorch](peers.md), compiled or not |
-| `benchmarks/heavy.py` | larger models on each API, beside PyTorch and LiteRT's accelerator, with the errors |
+| `benchmarks/heavy.py` | [larger models](larger-models.md) on each API, beside PyTorch and LiteRT's accelerator |
 | `benchmarks/costly_steps.py` | the steps that hold a frame's time, each beside the machine's limits |
 | `benchmarks/growth.py`, `benchmarks/resized.py` | the cost over pixels and frames at once; models of other sizes |
 | `benchmarks/convolutions.py`, `benchmarks/roofline.py` | single convolutions by each tile; lower bounds from shapes |

@@ -486,6 +486,9 @@ def test_the_pages_of_measurements_are_what_their_scripts_write() -> None:
     assert peers == report["peers_page"](report["read_results"]()), "run python benchmarks/report.py"
     for path, text in report["quoting_pages"](report["read_results"]()).items():
         assert path.read_text(encoding="utf-8") == text, f"{path.name}: run python benchmarks/report.py"
+    larger = runpy.run_path(str(ROOT / "benchmarks" / "larger.py"))
+    text = (DOCS / "larger-models.md").read_text(encoding="utf-8")
+    assert text == larger["page"](), "run python benchmarks/larger.py"
     videos = runpy.run_path(str(ROOT / "benchmarks" / "video" / "page.py"))
     text = (DOCS / "video-times.md").read_text(encoding="utf-8")
     assert text == videos["page"](), "run python benchmarks/video/page.py"

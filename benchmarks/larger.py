@@ -1,0 +1,84 @@
+"""Writes docs/larger-models.md from benchmarks/results (heavy, steps, growth).
+
+    python benchmarks/larger.py
+
+``benchmarks/report.py add FILE --commit HASH`` keeps what heavy.py, costly_steps.py and growth.py wrote.
+"""
+
+from __future__ import annotations
+
+import sys
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))  # tests run this file by runpy, which does not
+import costly_steps
+import growth
+import heavy
+import samples
+from samples import Measured
+
+RESULTS = Path(__file__).parent / "results"
+PAGE = Path(__file__).parents[1] / "docs" / "larger-models.md"
+WIDTH = 120
+"""The longest line of text on the page, in characters."""
+HEADER = """# Larger models
+
+How long do larger models take, beside other engines, and where does the time go? `python benchmarks/larger.py` writes
+this page from `benchmarks/results`. The weights are random: they change no time.
+
+- *keras*: networks of the size that people bring, made with Keras. *exports*: stock PyTorch models, made by
+  `scripts/exports/make.py`.
+- *times the best peer* is the frame of the fastest other engine as a multiple of ours on CUDA: above 1, ours is faster.
+"""
+HEAVY = """## Beside other engines
+
+Medians in ms, in 16 bits: a frame with a wait after it / a frame of a stream. All engines run in one call on one GPU,
+one after the other, with the same random inputs. Inputs and outputs are on the GPU; a frame of LiteRT's accelerator
+also reads its outputs. PyTorch runs the graph of the .tflite file (`benchmarks/torch_graph.py`), which was within a
+thousandth of LiteRT's results in float32; all its kernels are one CUDA graph. An empty cell: the engine refuses the
+model, or was not asked.
+
+An error is the largest difference from LiteRT's CPU interpreter in any output, as a share of the largest value of that
+output.
+"""
+STEPS = """## Where the time goes
+
+Each step of a frame on CUDA, timed as a launch of its own, by the GPU's clock. *At the limits* is the time that an
+NVIDIA H200 needs at least for the same steps: to move each of their tensors once at 4.3 TB/s, or to multiply at 989
+TFLOP/s (67 of depthwise convolutions), whichever is longer. `python benchmarks/costly_steps.py MODEL` prints the steps
+one by one.
+"""
+GROWTH = """## Cost over work
+
+Does a frame cost in proportion to its pixels, and a run to the frames at once? Medians of runs on CUDA, in ms, with a
+wait after each. The line *start + cost times work* is fitted to all points of a row so that its relative errors are
+least, and *off* is the largest of them. *From* is the first point from which on a line fits within a tenth, with its
+error.
+"""
+
+
+def page() -> str:
+    """The whole page, from the newest measurement of each kind."""
+    parts = [HEADER]
+    for kind, text, lines in (
+        ("heavy", HEAVY, heavy.tables), ("steps", STEPS, costly_steps.summary), ("growth", GROWTH, growth.tables),
+    ):  # fmt: skip
+        for measurement in newest(kind):
+            caption = (
+                f"{measurement.machine}; {measurement.date}, commit {measurement.commit}: `{measurement.command}`."
+            )
+            wrapped = textwrap.fill(caption, WIDTH, break_on_hyphens=False)
+            parts += [text, wrapped + "\n", "\n".join(lines(measurement)).strip() + "\n"]
+    return "\n".join(parts)
+
+
+def newest(kind: str) -> Iterator[Measured]:
+    """The newest measurement of a kind, if there is one."""
+    found = [samples.read(path) for path in sorted((RESULTS / kind).glob("*.json"))]
+    yield from sorted(found, key=lambda each: each.date)[-1:]
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")
