@@ -13,11 +13,14 @@ from resized import for_any_batch, resized
 from samples import Measured, Series
 
 import framebind as fb
+from exports.weights import fill, liven
 from framebind.tools.certify.cases.operator_models import options
 from framebind.tools.measure.measure import Schedule
 from framebind.video.apis import BY_NAME
 from framebind.video.assets import STYLE_MODEL
 from support.tiny_models import G, Op, T, build, chain
+
+EXPORTS = Path(__file__).parents[1] / "support" / "exports"
 
 
 def measured(*series: Series) -> Measured:
@@ -153,3 +156,22 @@ def test_a_model_with_a_shape_for_one_frame_takes_several() -> None:
             continue
         interpreter.allocate_tensors()
         assert list(interpreter.get_output_details()[0]["shape"]) == shape
+
+
+# Weights --------------------------------------------------------------------------------------------------------------
+
+
+def test_lively_weights_keep_the_spread_of_values(tmp_path: Path) -> None:
+    export, lively = tmp_path / "export.tflite", tmp_path / "lively.tflite"
+    fill(EXPORTS / "small_u2netp.tflite", export)
+    liven(export, lively)
+    shares: list[float] = []
+    for path in (export, lively):
+        interpreter = fb.Interpreter(model_path=path, delegate="cpu")
+        interpreter.allocate_tensors()
+        (picture,) = interpreter.get_input_details()
+        interpreter.set_tensor(picture["index"], np.random.default_rng(0).random(picture["shape"], np.float32))
+        interpreter.invoke()
+        result = interpreter.get_tensor(interpreter.outputs()[0])
+        shares.append(float(np.ptp(result) / np.abs(result).max()))
+    assert shares[1] > 2 * shares[0] and shares[1] > 0.2, shares
