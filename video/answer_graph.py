@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from ai_edge_litert import schema_py_generated as schema
 
 from .tflite_writer import G, Op, T, build
@@ -32,7 +33,11 @@ class AnswerGraph:
 
     def integers(self, *values: int) -> int:
         """Add a constant vector of int32."""
-        return self._add((len(values),), "int32", np.array(values, np.int32))
+        return self.constant(np.array(values, np.int32))
+
+    def constant(self, values: npt.NDArray[Any]) -> int:
+        """Add a constant."""
+        return self._add(values.shape, values.dtype.name, values)
 
     def number(self, value: float, dtype: str = "float32") -> int:
         """Add a constant of rank 0."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 
@@ -42,10 +41,6 @@ class Selector:
         numbers, classes = likely[:, 2].astype(np.int64), likely[:, 1].astype(np.int64)
         return Candidates(numbers, classes, likely[:, 0], likely[:, LEADING:])
 
-    def close(self) -> None:
-        """Free the model's memory on the GPU."""
-        self._postprocess.close()
-
 
 def candidate_graph(selection: Selection, shapes: Mapping[int, tuple[int, ...]]) -> bytes:
     """A model that takes the selection's outputs, of ``shapes`` by number, and gives (count, LEADING + values) float32.
@@ -69,9 +64,9 @@ def candidate_graph(selection: Selection, shapes: Mapping[int, tuple[int, ...]])
         kinds = graph.apply("FLOOR_MOD", [numbers, classes], (count,), "int32")
         numbers = graph.apply("FLOOR_DIV", [numbers, classes], (count,), "int32")
     else:
-        likely = _rows(graph, scores, numbers, is_last=is_last)
-        kinds = graph.apply("ARG_MAX", [likely, graph.integers(1)], (count,), "int32", outputType=2)
-    floats = [graph.apply("CAST", [each], (count,)) for each in (kinds, numbers)]
+        likely, across = _taken(graph, scores, numbers, is_last=is_last), graph.integers(2 - is_last)
+        kinds = graph.apply("ARG_MAX", [likely, across], (1, count), "int32", outputType=2)
+    floats = [graph.apply("CAST", [each], graph.shape(each)) for each in (kinds, numbers)]
     columns = [graph.reshape(each, (count, 1)) for each in (found, *floats)]
     columns += [_rows(graph, part(each), numbers, is_last=each.is_last) for each in selection.values]
     shape = (count, sum(graph.shape(each)[1] for each in columns))
@@ -92,8 +87,13 @@ def _best(graph: AnswerGraph, selection: Selection, scores: int, factor: int | N
 
 def _rows(graph: AnswerGraph, values: int, numbers: int, *, is_last: bool) -> int:
     """The values (count, columns) of the candidates of these numbers."""
-    axis, count = 1 + is_last, math.prod(graph.shape(numbers))
-    shape = list[Any](graph.shape(values))
-    shape[axis] = count
-    taken = graph.apply("GATHER", [values, numbers], shape, axis=axis)
-    return graph.reshape(graph.turn(taken, 0, 2, 1) if is_last else taken, (count, shape[2 - is_last]))
+    taken = _taken(graph, values, numbers, is_last=is_last)
+    rows = graph.turn(taken, 0, 2, 1) if is_last else taken
+    return graph.reshape(rows, graph.shape(rows)[1:])
+
+
+def _taken(graph: AnswerGraph, values: int, numbers: int, *, is_last: bool) -> int:
+    """The values of the candidates of these numbers, which stay on their axis."""
+    axis, shape = 1 + is_last, list(graph.shape(values))
+    shape[axis] = math.prod(graph.shape(numbers))
+    return graph.apply("GATHER", [values, numbers], shape, axis=axis)

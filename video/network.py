@@ -6,7 +6,8 @@ import contextlib
 import functools
 import math
 import os
-from collections.abc import Callable, Sequence
+import weakref
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, overload
 
@@ -93,6 +94,8 @@ class Network:
         self._unbound: dict[Mode, fb.Interpreter] = {}
         self._bound: dict[int, tuple[Any, Sampling]] = {}
         self._outputs: Outputs | None = None
+        self._postprocesses = dict[bytes, list[tuple[weakref.ref[object], Postprocess]]]()
+        """Small models behind this one, and their owners, by their content."""
         self._metadata: ModelMetadata | None = None
         self._are_set = False
         self._on_cpu = frozenset[int]()
@@ -191,7 +194,7 @@ class Network:
                 if tensor not in self._on_cpu:
                     with fb.transfer_guard("allow"):  # a stream that comes back makes its buffers between two frames
                         buffers[tensor] = self.api.new_buffer(np.zeros(max(math.prod(shape), 1), np.float32))
-            self._outputs = Outputs(self.outputs, buffers, self.output, self._postprocess)
+            self._outputs = Outputs(self.outputs, buffers, self.output, self.postprocess)
         for tensor, buffer in self._outputs.buffers.items():
             self.bind(tensor, buffer)
         return self._outputs
@@ -262,13 +265,25 @@ class Network:
     def close(self) -> None:
         """Free the model's memory on the GPU, and the buffers of ``bind_outputs``."""
         self._delegate.close()
-        if self._outputs is not None:
-            self._outputs.close()
+        for _, postprocess in (each for kept in self._postprocesses.values() for each in kept):
+            postprocess.close()
+        for buffer in self._outputs.buffers.values() if self._outputs is not None else ():
+            buffer.release()
 
-    def _postprocess(self, content: bytes, inputs: Sequence[Any]) -> Postprocess:
-        """A small model behind this one, which takes buffers of its outputs."""
-        with fb.transfer_guard("allow"):  # it is made between two frames
-            return Postprocess(content, inputs, self._options, self.api)
+    def postprocess(
+        self, owner: object, content: bytes, inputs: Sequence[Any], feedback: Mapping[str, str] | None = None
+    ) -> Postprocess:
+        """A small model behind buffers of this one's outputs, at its begin. Arguments as for Postprocess.
+
+        It belongs to its owner: streams share a network, but no states. One whose owner is gone is used again.
+        """
+        kept = self._postprocesses.setdefault(content, [])
+        found = next((made for of, made in kept if of() is None), None)
+        with fb.transfer_guard("allow"):  # a video begins: nothing is in a hurry
+            found = found or Postprocess(content, self._options, self.api, feedback)
+            found.begin(inputs)
+        kept[:] = [(weakref.ref(owner), found), *(each for each in kept if each[1] is not found)]
+        return found
 
     def _mark(self, stage: str) -> None:
         if self._timer is not None:
@@ -328,11 +343,9 @@ class Outputs(Sequence[Array]):
         shapes: dict[int, tuple[int, ...]],
         buffers: dict[int, Any],
         on_cpu: Callable[[int], Array],
-        postprocess: Callable[[bytes, Sequence[Any]], Postprocess],
+        postprocess: Callable[..., Postprocess],
     ) -> None:
-        """``buffers`` are by tensor; ``on_cpu`` gives the values of the others. ``postprocess`` makes a small model
-        behind buffers.
-        """
+        """``buffers`` are by tensor; ``on_cpu`` gives the values of the others. ``postprocess`` is the network's."""
         self.buffers, self._tensors, self._on_cpu, self._postprocess = buffers, list(shapes), on_cpu, postprocess
         self._shapes, self._arrays = shapes, dict[int, Array]()
         self._selectors = dict[Selection, Selector]()
@@ -359,24 +372,26 @@ class Outputs(Sequence[Array]):
 
         The GPU selects them, unless outputs are small, or computed on the CPU.
         """
-        tensors = [self._tensors[number] for number in selection.outputs]
-        nbytes = sum(4 * math.prod(self._shapes[tensor]) for tensor in tensors)
-        if nbytes <= SMALL or any(tensor not in self.buffers for tensor in tensors):
+        if not self.are_on_gpu(*selection.outputs):
             return select(selection, self, least)
         if selection not in self._selectors:
-            shapes = dict(zip(selection.outputs, (self._shapes[tensor] for tensor in tensors), strict=True))
-            buffers = [self.buffers[tensor] for tensor in tensors]
-            self._selectors[selection] = Selector(
-                selection, self._postprocess(candidate_graph(selection, shapes), buffers)
-            )
+            shapes = {number: self._shapes[self._tensors[number]] for number in selection.outputs}
+            made = self.postprocess(self, candidate_graph(selection, shapes), selection.outputs)
+            self._selectors[selection] = Selector(selection, made)
         return self._selectors[selection].select(least)
 
-    def close(self) -> None:
-        """Free what is on the GPU."""
-        for selector in self._selectors.values():
-            selector.close()
-        for buffer in self.buffers.values():
-            buffer.release()
+    def are_on_gpu(self, *numbers: int) -> bool:
+        """Whether outputs are worth a model behind them: they are in buffers, and not small."""
+        tensors = [self._tensors[number] for number in numbers]
+        nbytes = sum(4 * math.prod(self._shapes[tensor]) for tensor in tensors)
+        return nbytes > SMALL and all(tensor in self.buffers for tensor in tensors)
+
+    def postprocess(
+        self, owner: object, content: bytes, numbers: Sequence[int], feedback: Mapping[str, str] | None = None
+    ) -> Postprocess:
+        """A small model behind these outputs: see ``Network.postprocess``."""
+        buffers = [self.buffers[self._tensors[number]] for number in numbers]
+        return self._postprocess(owner, content, buffers, feedback)
 
 
 def candidates_of(outputs: Sequence[Array], selection: Selection, least: float) -> Candidates:

@@ -12,7 +12,7 @@ import framebind as fb
 
 
 class Postprocess:
-    """A model that runs on the GPU with a network's output buffers as its inputs.
+    """A model that runs on the GPU with a network's output buffers as its inputs, from ``begin`` on.
 
     ``outputs`` are buffers of its float32 outputs, in their order, which hold the results of the last ``run``.
     """
@@ -20,12 +20,11 @@ class Postprocess:
     def __init__(
         self,
         content: bytes,
-        inputs: Sequence[Any],
         options: fb.GpuDelegateOptions,
         api: fb.Backend,
         feedback: Mapping[str, str] | None = None,
     ) -> None:
-        """``content`` is a TensorFlow Lite model that runs whole on the GPU, and ``inputs`` are buffers of its inputs.
+        """``content`` is a TensorFlow Lite model that runs whole on the GPU.
 
         ``options`` are those of the network in front of it; values here are always float32, because they may be
         places. ``feedback`` are states by name: an output that the next run reads as an input.
@@ -46,22 +45,22 @@ class Postprocess:
         self._has_states, self.outputs = bool(fed), list[Any]()
         given: list[dict[str, Any]] = self._interpreter.get_input_details()
         made: list[dict[str, Any]] = self._interpreter.get_output_details()
-        free = [detail for detail in given if detail["name"] not in fed.values()]
-        for detail, buffer in zip(free, inputs, strict=True):
-            self._delegate.bind_buffer_to_tensor(buffer, int(detail["index"]))
+        self._inputs = [int(detail["index"]) for detail in given if detail["name"] not in fed.values()]
         for detail in made:
             if detail["name"] not in fed:
                 self.outputs.append(api.new_buffer(np.zeros(math.prod(detail["shape"]), np.float32)))
                 self._delegate.bind_buffer_to_tensor(self.outputs[-1], int(detail["index"]))
 
+    def begin(self, inputs: Sequence[Any]) -> None:
+        """Take these buffers as inputs, and zeros as states."""
+        for tensor, buffer in zip(self._inputs, inputs, strict=True):
+            self._delegate.bind_buffer_to_tensor(buffer, tensor)
+        if self._has_states:
+            self._delegate.reset_feedback()
+
     def run(self) -> None:
         """Compute the outputs."""
         self._interpreter.invoke()
-
-    def reset(self) -> None:
-        """Let the next run begin without states."""
-        if self._has_states:
-            self._delegate.reset_feedback()
 
     def close(self) -> None:
         """Free the model's memory on the GPU, and its outputs."""

@@ -16,10 +16,12 @@ import pytest
 import framebind as fb
 from framebind.demos.player.options import Options
 from framebind.demos.player.run import run
+from framebind.video.class_graph import STAY
 from framebind.video.layouts import PictureShape
 from framebind.video.tasks import segment
 from framebind.video.tasks.segment import Effect
 from framebind.video.vision import masks
+from framebind.video.vision.class_mask import ClassMask
 from framebind.video.vision.palette import palette
 
 Array = npt.NDArray[Any]
@@ -123,18 +125,16 @@ def test_the_mask_of_a_model_with_classes_is_the_probability_of_a_person() -> No
 
 def test_a_class_stays_until_another_is_clearly_better() -> None:
     def found(*best: tuple[int, float]) -> list[int]:
-        values = np.zeros((1, len(best), 4), np.float32)
+        values = np.zeros((1, 1, len(best), 4), np.float32)
         for number, (channel, score) in enumerate(best):
-            values[0, number, channel] = score
-        scores.write(values)
-        classes.smooth(frame)
-        return classes.small()[0].astype(int).tolist()
+            values[0, 0, number, channel] = score
+        classes.smooth([values])
+        return classes.small[0].tolist()
 
-    frame, scores = fb.GlTexture.from_array(np.zeros((4, 4, 3), np.uint8)), fb.GlBuffer(3 * 4 * 4)
-    classes = masks.GlMask(scores, PictureShape(1, 3, 4), (4, 4))
+    classes = ClassMask(PictureShape(1, 3, 4))
     assert found((1, 3.0), (2, 3.0), (3, 3.0)) == [1, 2, 3]
-    assert found((2, 0.9 * masks.STAY), (3, 1.1 * masks.STAY), (3, 1.0)) == [1, 3, 3]
-    assert found((2, 1.1 * masks.STAY), (3, 0.1), (3, 1.0)) == [2, 3, 3]
+    assert found((2, 0.9 * STAY), (3, 1.1 * STAY), (3, 1.0)) == [1, 3, 3]
+    assert found((2, 1.1 * STAY), (3, 0.1), (3, 1.0)) == [2, 3, 3]
 
 
 # The demo -------------------------------------------------------------------------------------------------------------
@@ -202,7 +202,9 @@ def test_classes_are_coloured_as_the_cpu_finds_them(
 def test_classes_of_a_picture_are_counted() -> None:
     numbers = np.zeros((256, 256), np.uint8)
     numbers[:64], numbers[64:, :128] = 2, 4
-    shares = segment.shares_of(numbers, 5)
+    mask = ClassMask(PictureShape(256, 256, 5))
+    mask.smooth([np.eye(5, dtype=np.float32)[numbers][None]])
+    shares = mask.shares()
     np.testing.assert_allclose(shares, [0.375, 0, 0.25, 0, 0.375], atol=1e-6)
     assert segment.present(shares) == [4, 2], "the largest first, without the background"
     assert segment.present(np.array([0.99, 0.003, 0.007])) == [2]

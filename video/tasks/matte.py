@@ -76,7 +76,7 @@ def finder(
 
     def find(run: Run) -> list[dict[str, Any]]:
         mask.smooth(matting.shape.from_tensor(run(sampling)[matting.alpha]))
-        return segment.rows_of(mask.small, None)
+        return segment.rows_of_people(mask.small)
 
     def colored(shown: tuple[int, int]) -> npt.NDArray[np.uint8]:
         grey = mask.enlarged(shown)

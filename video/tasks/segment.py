@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 import framebind as fb
 
+from ..class_graph import ClassNumbers
 from ..copies import MASKS
 from ..layouts import PictureShape
 from ..network import Sampling, Values
@@ -35,6 +36,7 @@ from ..task import (
     sampling_of,
 )
 from ..vision.captions import draw_legend, draw_notice
+from ..vision.class_mask import ClassMask
 from ..vision.effects import Draw, Masked, background_texture, blurred, color_of, cutout, transparent
 from ..vision.labels import read_labels
 from ..vision.masks import OPACITY, SPREAD, GlMask
@@ -137,14 +139,19 @@ def finder(
     """
     output = output_of(model, labels, mean, std)
     is_classes = output.channels > 1 and effect in (None, "classes")
-    mask, painter, found = CpuMask(None if is_classes else PERSON), MaskPainter(), list[dict[str, Any]]()
+    classes, people = ClassMask(output.shape), CpuMask(PERSON)
+    mask, painter, found = classes if is_classes else people, MaskPainter(), list[dict[str, Any]]()
     names, colors = output.names if is_classes else (), palette(output.channels)
 
     def find(run: Run) -> list[dict[str, Any]]:
         nonlocal found
-        (scores,) = run(output.sampling)
-        mask.smooth(output.shape.from_tensor(scores))
-        found = rows_of(mask.small, output if is_classes else None)
+        outputs = run(output.sampling)
+        if is_classes:
+            classes.smooth(outputs)
+            found = rows_of(classes.shares(), output)
+        else:
+            people.smooth(output.shape.from_tensor(outputs[0]))
+            found = rows_of_people(people.small)
         return found
 
     def mark(marks: fb.video.Marks) -> None:
@@ -164,21 +171,15 @@ def finder(
     return Finder(find, mark if is_classes else None, whole, colored, paint)
 
 
-def rows_of(small: npt.NDArray[Any], classes: Segmentation | None) -> list[dict[str, Any]]:
-    """The shares of the picture that classes cover, the largest first, or that people cover, as values for JSON.
-
-    ``small`` (height, width) has the numbers of ``classes``, or, if that is None, the mask of people, from 0 to 1.
-    """
-    if classes is None:
-        share = float(np.mean(small >= 0.5))
-        return [{"class": VOC[PERSON], "share": round(share, 6)}] if share > 0 else []
-    shares = shares_of(small, classes.channels)
+def rows_of(shares: npt.NDArray[Any], classes: Segmentation) -> list[dict[str, Any]]:
+    """The shares of the picture that classes cover, the largest first, as values for JSON."""
     return [{"class": classes.names[number], "share": round(float(shares[number]), 6)} for number in present(shares)]
 
 
-def shares_of(numbers: npt.NDArray[Any], classes: int) -> npt.NDArray[Any]:
-    """The share of the picture that each of so many classes covers, from 0 to 1."""
-    return np.bincount(numbers.ravel(), minlength=classes) / numbers.size
+def rows_of_people(small: npt.NDArray[Any]) -> list[dict[str, Any]]:
+    """The share of the picture that people cover, by their mask (height, width), from 0 to 1, as values for JSON."""
+    share = float(np.mean(small >= 0.5))
+    return [{"class": VOC[PERSON], "share": round(share, 6)}] if share > 0 else []
 
 
 def present(shares: npt.NDArray[Any]) -> list[int]:
@@ -219,7 +220,7 @@ def drawing(
     network.bind(tensor, scores)
     effects: dict[str, Painting] = {}
     if output.channels > 1:
-        effects["classes"] = _classes(scene.picture, scores, output)
+        effects["classes"] = _classes(scene, scores, output)
     if output.channels in (1, len(VOC)):
         effects.update(
             people_paintings(scene.picture, GlMask(scores, output.shape, scene.picture.size, person=PERSON), background)
@@ -258,18 +259,21 @@ class Painting(NamedTuple):
     mask: Callable[[], Mask]
 
 
-def _classes(picture: fb.GlTexture, scores: fb.GlBuffer, output: Segmentation) -> Painting:
+def _classes(scene: Scene, scores: fb.GlBuffer, output: Segmentation) -> Painting:
     """The classes in colour, with a legend."""
-    numbers = GlMask(scores, output.shape, picture.size)
+    picture, network = scene.picture, scene.network
+    found = ClassNumbers(output.shape, lambda owner, content, fed: network.postprocess(owner, content, [scores], fed))
+    numbers = GlMask(found.buffer, output.shape, picture.size)
     texts = ", ".join(f"vec3{color}" for color in palette(output.channels))
     colors = f"const vec3 PALETTE[{output.channels}] = vec3[{output.channels}]({texts});\n"
     program, number, legend = fb.FragmentProgram(colors + _CLASSES), 0, list[int]()
 
     def draw(frame: fb.GlTexture) -> None:
         nonlocal number, legend
+        found.run()
         program.draw(picture, numbers.smooth(frame))
         if number % LEGEND_FRAMES == 0:
-            legend = present(shares_of(numbers.small(), output.channels))
+            legend = present(found.shares())
         number += 1
 
     def mask() -> Mask:
@@ -284,7 +288,7 @@ def _classes(picture: fb.GlTexture, scores: fb.GlBuffer, output: Segmentation) -
     return Painting(
         draw,
         lambda marks: draw_classes(marks, legend, output, picture.size),
-        lambda: rows_of(numbers.small(), output),
+        lambda: rows_of(found.shares(), output),
         mask,
     )
 
@@ -315,7 +319,7 @@ def people_paintings(
         cut = cutout(picture, mask_of, background_texture(background), colors)
     draws = {"cutout": cut, "blur": blurred(picture, mask_of, colors)}
     return {
-        name: Painting(draw, lambda marks: None, lambda: rows_of(people.small(), None), mask)
+        name: Painting(draw, lambda marks: None, lambda: rows_of_people(people.small()), mask)
         for name, draw in draws.items()
     }
 

@@ -23,8 +23,6 @@ step.
 """
 MEMORY = 0.9
 """Share of the previous mask in a pixel for which the new mask is completely uncertain (probability 0.5)."""
-STAY = 1.0
-"""A pixel changes its class if another one scores higher by this."""
 NOBODY, PERSON_FROM = 0.3, 0.7
 """Values of a mask up to which a pixel is background, and from which on it is the person. Between them it is both."""
 OPACITY = 0.6
@@ -68,13 +66,7 @@ void main() {
 _CLASS = """
 void main() {
     here = ivec2(gl_FragCoord.xy);
-    int before = first < 0.5 ? int(texelFetch(previous, here, 0).a + 0.5) : -1, best = 0;
-    float highest = -1e30;
-    for (int channel = 0; channel < CHANNELS; channel++) {
-        float value = at(channel) + (channel == before ? STAY : 0.0);
-        if (value > highest) { highest = value; best = channel; }
-    }
-    color = vec4(texture(frame, uv).rgb, float(best));
+    color = vec4(texture(frame, uv).rgb, score[here.y * WIDTH + here.x]);
 }
 """
 # Most of a picture is within a mask or outside of it: there a mean of equal values needs no weights.
@@ -141,7 +133,7 @@ _SAME_SIZE = "uniform sampler2D small;\nvoid main() { color = vec4(texture(small
 
 _SMALL_VALUE = """
 uniform sampler2D small;
-void main() { color = vec4(texelFetch(small, ivec2(gl_FragCoord.xy), 0).a / LARGEST); }
+void main() { color = vec4(texelFetch(small, ivec2(gl_FragCoord.xy), 0).a); }
 """
 
 
@@ -163,21 +155,22 @@ class GlMask:
         """``scores`` are float32 of a ``shape``; ``large`` is the frames' size (width, height).
 
         Scores of one channel are probabilities of a person, others those of classes. ``person`` is the number of the
-        class of people, whose mask it is then; None for a mask of all classes. ``is_alpha`` says that the one channel
-        is the alpha of a matting model: it is not smoothed over time, and at the frames' own size taken as it is.
+        class of people, whose mask it is then. None: ``scores`` are the numbers of classes, (height, width) float32,
+        which are steady already. ``is_alpha`` says that the one channel is the alpha of a matting model: it is not
+        smoothed over time, and at the frames' own size taken as it is.
         """
         self._scores, self._channels, self._is_classes = scores, shape.channels, person is None
         size = shape.size
         constants = f"const int WIDTH = {size[0]}, HEIGHT = {size[1]}, CHANNELS = {shape.channels};\n"
         if person is None:
-            constants, main = constants + f"const float STAY = {STAY};\n", _CLASS
+            main = _CLASS
         else:
             constants += f"const float MEMORY = {MEMORY};\nconst int PERSON = {person};\n"
             main = _ALPHA if is_alpha else _PERSON
         self._smooth = fb.FragmentProgram(constants + _SMALL.replace("PLACE", _PLACES[shape.layout]) + main)
         self._previous, self._new = (fb.GlTexture(*size, "rgba16f", label=f"small mask {n}") for n in range(2))
         self._first, self._large_size = 1.0, large
-        self._follows, self._is_as_large = not is_alpha, is_alpha and size == large
+        self._follows, self._is_as_large = person is not None and not is_alpha, is_alpha and size == large
         self._values = fb.GlTexture(*size, "r8", label="values of the small mask")
         self.textures: dict[str, fb.GlTexture] = {}
         """The textures of the last ``smooth``: the frame, and the small mask."""
@@ -185,8 +178,7 @@ class GlMask:
     def smooth(self, frame: fb.GlTexture) -> dict[str, fb.GlTexture]:
         """Make the small mask of a frame. Returns the textures that ``SPREAD`` takes: the frame, and the small mask.
 
-        The small mask has the frame's colours, and in alpha the mask, or the number of the best class, or of the one
-        before if that is nearly as good.
+        The small mask has the frame's colours, and in alpha the mask, or the number of the class.
         """
         self._previous, self._new = self._new, self._previous
         before, first = ({"previous": self._previous}, {"first": self._first}) if self._follows else ({}, {})
@@ -195,10 +187,9 @@ class GlMask:
         return self.textures
 
     def small(self) -> npt.NDArray[Any]:
-        """The small mask of the last frame, read: (height, width), from 0 to 1, or the numbers of classes."""
+        """The small mask of people in the last frame, read: (height, width), from 0 to 1."""
         self._read.draw(self._values, {"small": self._new})
-        values = self._values.read(reason=DETECTIONS)[..., 0]
-        return values if self._is_classes else values / np.float32(255)
+        return self._values.read(reason=DETECTIONS)[..., 0] / np.float32(255)
 
     def enlarge(self) -> fb.GlTexture:
         """Draw the mask of the last frame at the frame's size, and return it: ``large``."""
@@ -218,7 +209,7 @@ class GlMask:
 
     @cached_property
     def _read(self) -> fb.FragmentProgram:
-        return fb.FragmentProgram(f"const float LARGEST = {255.0 if self._is_classes else 1.0};\n{_SMALL_VALUE}")
+        return fb.FragmentProgram(_SMALL_VALUE)
 
 
 def enlarger(classes: int | None) -> str:

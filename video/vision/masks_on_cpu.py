@@ -10,25 +10,22 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .masks import MEMORY, STAY
+from .masks import MEMORY
 
 Array = npt.NDArray[Any]
 
 
 class CpuMask:
-    """The mask of a video, by NumPy: that of people, with values from 0 to 1, or of numbers of classes."""
+    """The mask of people in a video, by NumPy, with values from 0 to 1."""
 
-    def __init__(self, person: int | None = None, *, is_alpha: bool = False) -> None:
-        """``person`` is the number of the class of people, whose mask it is then; None for a mask of all classes.
-
-        ``is_alpha`` as for ``GlMask``.
-        """
+    def __init__(self, person: int, *, is_alpha: bool = False) -> None:
+        """``person`` is the number of the class of people; ``is_alpha`` as for ``GlMask``."""
         self._person, self._memory = person, 0.0 if is_alpha else MEMORY
         self._small: Array | None = None
 
     @property
     def small(self) -> Array:
-        """The mask of the last frame: (height, width), from 0 to 1, or numbers of classes."""
+        """The mask of the last frame: (height, width), from 0 to 1."""
         assert self._small is not None, "no frame was smoothed"
         return self._small
 
@@ -37,14 +34,7 @@ class CpuMask:
 
         Scores of one channel are probabilities of a person, others those of classes.
         """
-        self._small = self._best(scores) if self._person is None else self._mixed(_probabilities(scores, self._person))
-
-    def _best(self, scores: Array) -> Array:
-        """The best class of each pixel, or the one before if that is nearly as good."""
-        if self._small is not None:
-            scores, before = scores.copy(), self._small[..., None]
-            np.put_along_axis(scores, before, np.take_along_axis(scores, before, -1) + STAY, -1)
-        return scores.argmax(axis=-1)
+        self._small = self._mixed(_probabilities(scores, self._person))
 
     def _mixed(self, mask: Array) -> Array:
         """The mask, mixed with the one before where it knows little: by its entropy in bits."""
@@ -55,8 +45,8 @@ class CpuMask:
         return mask + (self._small - mask) * self._memory * unknown
 
     def enlarged(self, size: tuple[int, int]) -> npt.NDArray[np.uint8]:
-        """The mask at ``size`` (width, height): from 0 to 255, or for each pixel the class with most weight."""
-        return _most(self.small, size) if self._person is None else _grey(self.small, size)
+        """The mask at ``size`` (width, height): from 0 to 255."""
+        return _grey(self.small, size)
 
 
 def _probabilities(scores: Array, person: int) -> Array:
@@ -71,15 +61,3 @@ def _grey(mask: Array, size: tuple[int, int]) -> npt.NDArray[np.uint8]:
 
     grey = cv2.resize(mask.astype(np.float32), size, interpolation=cv2.INTER_LINEAR)
     return (255 * grey + 0.5).astype(np.uint8)
-
-
-def _most(numbers: Array, size: tuple[int, int]) -> npt.NDArray[np.uint8]:
-    import cv2  # only here: commands start without it
-
-    found = np.zeros((size[1], size[0]), np.uint8)
-    most = np.zeros((size[1], size[0]), np.float32)
-    for number in np.unique(numbers):
-        weight = cv2.resize((numbers == number).astype(np.float32), size, interpolation=cv2.INTER_LINEAR)
-        is_more = weight > most
-        found[is_more], most[is_more] = number, weight[is_more]
-    return found

@@ -27,8 +27,10 @@ class ArgExtreme(Operation):
     def lower(self, lowering: Lowering) -> list[Launch]:
         shape = ranked(lowering.shape(lowering.inputs[0]), self.rank)
         inner = math.prod(shape[self.axis + 1 :])
+        channels = (lowering.shape(tensor)[3] for tensor in (lowering.inputs[0], lowering.outputs[0]))
+        in_slices = all(size % 4 == 0 for size in (inner, *channels))
         constants: dict[str, int | float] = {
-            "AXIS": shape[self.axis], "INNER": inner, "MAXIMUM": int(self.maximum)
+            "AXIS": shape[self.axis], "INNER": inner, "MAXIMUM": int(self.maximum), "IN_SLICES": int(in_slices),
         }  # fmt: skip
         return [lowering.launch("arg_extreme", ("src",), constants)]
 

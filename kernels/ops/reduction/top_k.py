@@ -9,7 +9,7 @@ from ...tensor import INDEX_DTYPES, slices
 from ..arguments import require_float, require_type, shape_constant
 
 MOST_RANKS = 1024
-"""The most results of a work-group: it sorts them in time that grows with the square of their number."""
+"""The most results of a work-group, which it sorts in 8 KB of local memory."""
 DIGITS, MOST_WORKERS = 16, 256
 """The counters of an invocation, one for each digit, and the most invocations that count: 16 KB of local memory."""
 
@@ -30,7 +30,7 @@ class TopK(Operation):
         batch, height, width, _ = lowering.shape(lowering.inputs[0])
         writes = {"dst": lowering.outputs[0], "indices": lowering.outputs[1]}
         workers = min(lowering.group_size, MOST_WORKERS)
-        ranks = min(4 * slices(self.count), MOST_RANKS, DIGITS * workers)
+        ranks = min(1 << (4 * slices(self.count) - 1).bit_length(), MOST_RANKS)
         blocks = -(-self.count // ranks)
         constants: dict[str, int | float] = {"RANKS": ranks, "BLOCKS": blocks, "WORKERS": workers}
         local = (("int", "counts", DIGITS * workers), ("int", "keys", ranks), ("int", "places", ranks))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,33 +12,19 @@ import pytest
 import framebind as fb
 from framebind.interop.device import Device
 from framebind.interop.null.device import NullDevice
-from framebind.video.apis import GL, api_of
+from framebind.video.apis import api_of
 from framebind.video.candidate_graph import BLOCK, LEADING, candidate_graph
 from framebind.video.copies import DETECTIONS, copied_for
 from framebind.video.heads import decoder_of
 from framebind.video.heads.efficientdet import anchors_of
 from framebind.video.layouts import PictureShape
-from framebind.video.network import Outputs
-from framebind.video.postprocess import Postprocess
 from framebind.video.selection import Columns, Selection, select
 from framebind.video.vision import ssd
 from support.heads import model_of
+from support.video.outputs import outputs_on
 
 Array = npt.NDArray[Any]
 RANDOM = np.random.default_rng(0)
-
-
-def outputs_on(device: Device, arrays: Sequence[Array]) -> Outputs:
-    """Outputs in buffers of the device that hold arrays, as after a run."""
-    is_null = isinstance(device, NullDevice)
-    api = GL if is_null else api_of("auto")
-    options = fb.GpuDelegateOptions(backend="null" if is_null else api.name)
-
-    def postprocess(content: bytes, inputs: Sequence[Any]) -> Postprocess:
-        return Postprocess(content, inputs, options, api)
-
-    buffers = {number: api.new_buffer(values) for number, values in enumerate(arrays)}
-    return Outputs(dict(enumerate(values.shape for values in arrays)), buffers, arrays.__getitem__, postprocess)
 
 
 def scored(rows: int, classes: int, step: int = 1) -> Array:
@@ -75,20 +61,19 @@ SELECTIONS: dict[str, tuple[Selection, Callable[[], list[Array]]]] = {
 def test_the_gpu_selects_what_numpy_selects(form: str, gpu: Device) -> None:
     selection, make = SELECTIONS[form]
     arrays, counts = make(), list[int]()
-    outputs = outputs_on(gpu, arrays)
-    row = 4 * (LEADING + sum(each.last - each.first for each in selection.values))
-    outputs.candidates(selection, 0.0)
-    for least in (-10.0, 0.01, 0.9, 10.0):
-        wanted = select(selection, arrays, least)
-        fb.transfers.reset()
-        found = outputs.candidates(selection, least)
-        for one, other in zip(found, wanted, strict=True):
-            np.testing.assert_array_equal(one, other)
-        counts.append(len(wanted.scores))
-        read = min((counts[-1] // BLOCK + 1) * BLOCK, selection.count)
-        assert copied_for(DETECTIONS) == read * row and set(fb.transfers.by_reason) == {("download", DETECTIONS)}
-    assert counts == sorted(counts, reverse=True) and counts[0] == selection.count > counts[2] > counts[3] == 0
-    outputs.close()
+    with outputs_on(gpu, arrays) as outputs:
+        row = 4 * (LEADING + sum(each.last - each.first for each in selection.values))
+        outputs.candidates(selection, 0.0)
+        for least in (-10.0, 0.01, 0.9, 10.0):
+            wanted = select(selection, arrays, least)
+            fb.transfers.reset()
+            found = outputs.candidates(selection, least)
+            for one, other in zip(found, wanted, strict=True):
+                np.testing.assert_array_equal(one, other)
+            counts.append(len(wanted.scores))
+            read = min((counts[-1] // BLOCK + 1) * BLOCK, selection.count)
+            assert copied_for(DETECTIONS) == read * row and set(fb.transfers.by_reason) == {("download", DETECTIONS)}
+        assert counts == sorted(counts, reverse=True) and counts[0] == selection.count > counts[2] > counts[3] == 0
 
 
 CELLS, ANCHORS = 2100, len(anchors_of(PictureShape(320, 320, 3)))
@@ -119,18 +104,18 @@ def _logits(count: int, classes: int) -> Array:
 def test_heads_find_the_same_and_read_little(head: str, gpu: Device) -> None:
     task, make = HEADS[head]
     arrays = make()
-    outputs, decoder = outputs_on(gpu, arrays), decoder_of(model_of(arrays, (320, 320)), task)
-    wanted = decoder.decode(arrays, decoder.least)
-    decoder.decode(outputs, decoder.least)  # the first frame also tells logits from probabilities
-    fb.transfers.reset()
-    found = decoder.decode(outputs, decoder.least)
-    assert 0 < 4 * copied_for(DETECTIONS) < sum(values.nbytes for values in arrays)
-    assert set(fb.transfers.by_reason) == {("download", DETECTIONS)} and len(wanted.boxes) > 3
-    for one, other in zip(found, wanted, strict=True):
-        assert (one is None) == (other is None)
-        if one is not None:
-            np.testing.assert_array_equal(one, other)
-    outputs.close()
+    decoder = decoder_of(model_of(arrays, (320, 320)), task)
+    with outputs_on(gpu, arrays) as outputs:
+        wanted = decoder.decode(arrays, decoder.least)
+        decoder.decode(outputs, decoder.least)  # the first frame also tells logits from probabilities
+        fb.transfers.reset()
+        found = decoder.decode(outputs, decoder.least)
+        assert 0 < 4 * copied_for(DETECTIONS) < sum(values.nbytes for values in arrays)
+        assert set(fb.transfers.by_reason) == {("download", DETECTIONS)} and len(wanted.boxes) > 3
+        for one, other in zip(found, wanted, strict=True):
+            assert (one is None) == (other is None)
+            if one is not None:
+                np.testing.assert_array_equal(one, other)
 
 
 def test_the_graph_is_one_program_on_every_device(device: Device) -> None:

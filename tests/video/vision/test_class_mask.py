@@ -1,0 +1,69 @@
+"""Classes of pixels by the GPU: those of the formula in NumPy, and few bytes read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+import framebind as fb
+from framebind.interop.device import Device
+from framebind.interop.null.device import NullDevice
+from framebind.video.class_graph import STAY, class_graph, together_of
+from framebind.video.copies import DETECTIONS, copied_for
+from framebind.video.layouts import Layout, PictureShape
+from framebind.video.vision.class_mask import ClassMask
+from support.video.outputs import outputs_on
+
+Array = npt.NDArray[Any]
+
+
+def best(scores: Array, before: Array | None) -> Array:
+    """The class (height, width) with most of ``scores`` (classes, height, width), or the one before if it is near."""
+    if before is not None:
+        scores = scores + np.float32(STAY) * (np.arange(len(scores))[:, None, None] == before)
+    return scores.argmax(axis=0)
+
+
+@pytest.mark.parametrize("layout", ["nchw", "nhwc"])
+def test_the_classes_of_a_video(layout: Layout, gpu: Device) -> None:
+    random, shape = np.random.default_rng(0), PictureShape(27, 44, 21, layout)
+    frames = [random.normal(0, 1, (21, 27, 44)).astype(np.float32).round(1) for _ in range(3)]
+    stored = [
+        np.ascontiguousarray(each[None] if layout == "nchw" else each.transpose(1, 2, 0)[None]) for each in frames
+    ]
+    wanted, before = list[Array](), None
+    for each in frames:
+        wanted.append(before := best(each, before))
+    assert (wanted[1] != frames[1].argmax(axis=0)).any() and (wanted[1] != wanted[0]).any()
+    with outputs_on(gpu, stored[:1]) as outputs:
+        mask = ClassMask(shape)
+        for values, numbers in zip(stored, wanted, strict=True):
+            outputs.buffers[0].write(values)
+            mask.smooth(outputs)
+            fb.transfers.reset()
+            np.testing.assert_array_equal(mask.shares(), np.bincount(numbers.ravel(), minlength=21) / numbers.size)
+            assert copied_for(DETECTIONS) == fb.transfers.bytes == 4 * 21
+            np.testing.assert_array_equal(mask.small, numbers)
+            assert fb.transfers.bytes - 4 * 21 <= numbers.size
+        on_cpu = ClassMask(shape)
+        for values in stored:
+            on_cpu.smooth([values])
+        np.testing.assert_array_equal(on_cpu.small, wanted[-1])
+
+
+def test_several_classes_are_digits_of_one_float() -> None:
+    assert [together_of(classes) for classes in (2, 19, 21, 64, 150, 256)] == [24, 5, 5, 4, 3, 3]
+
+
+@pytest.mark.parametrize("shape", [PictureShape(320, 320, 21, "nchw"), PictureShape(65, 33, 150)])
+def test_the_graph_is_one_program_on_every_device(shape: PictureShape, device: Device) -> None:
+    content, feedback = class_graph(shape)
+    with fb.GpuDelegate("null" if isinstance(device, NullDevice) else "auto", feedback=feedback) as delegate:
+        interpreter = fb.Interpreter(model_content=content)
+        interpreter.modify_graph_with_delegate(delegate)
+        interpreter.allocate_tensors()
+        assert all(operator.runs_on == "gpu" for operator in interpreter.delegated_ops())
+        assert len(delegate.partitions()) == 1
