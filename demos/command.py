@@ -10,11 +10,12 @@ from functools import partial
 from importlib import import_module
 from pathlib import Path
 from pkgutil import iter_modules
+from typing import Any
 
 import typer
 
 from .. import demos
-from ..tools.common.flags import Labels, Mean, Std, normalization
+from ..tools.common.flags import Depth, Labels, Mean, Std, normalization
 from ..video import tasks
 from ..video.task import Drawing, Scene, VideoTask
 from ..video.tasks import find_task, task_names
@@ -28,7 +29,14 @@ demo = typer.Typer(no_args_is_help=True)
 
 @demo.callback(invoke_without_command=True)
 @with_options("")
-def of_model(options: Options, context: typer.Context, labels: Labels = None, mean: Mean = "", std: Std = "") -> None:
+def of_model(
+    options: Options,
+    context: typer.Context,
+    labels: Labels = None,
+    mean: Mean = "",
+    std: Std = "",
+    depth: Depth = "",
+) -> None:
     """Show what a model makes of a camera, a video or a picture: by name, or by the model alone.
 
     Example: python -m framebind demo style_transfer --camera 0
@@ -47,7 +55,7 @@ def of_model(options: Options, context: typer.Context, labels: Labels = None, me
         raise typer.BadParameter(
             f"no task knows the outputs of '{options.model}': name a demo, or save them by process"
         )
-    main(_prepared(task, labels, mean, std), options)
+    main(_prepared(task, labels, depth, **normalization(mean, std)), options)
 
 
 def _is_given(context: typer.Context, option: str) -> bool:
@@ -56,9 +64,10 @@ def _is_given(context: typer.Context, option: str) -> bool:
     return source is not None and source.name == "COMMANDLINE"
 
 
-def _prepared(name: str, labels: Path | None, mean: str, std: str) -> Callable[[Scene], Drawing]:
+def _prepared(name: str, labels: Path | None, depth: str, **given: Any) -> Callable[[Scene], Drawing]:
     """Give a task the options that were given. Raises BadParameter for one that it does not take."""
-    task, given = find_task(name), {**({} if labels is None else {"labels": labels}), **normalization(mean, std)}
+    task = find_task(name)
+    given |= {name: value for name, value in (("labels", labels), ("depth", depth)) if value}
     if unknown := [each for each in given if each not in task.options]:
         raise typer.BadParameter(f"the task '{name}' takes no --{unknown[0]}")
     return partial(task.prepare, **given)
@@ -67,10 +76,10 @@ def _prepared(name: str, labels: Path | None, mean: str, std: str) -> Callable[[
 def _command_of(name: str, task: VideoTask) -> Callable[..., None]:
     """The demo of a task that has no file in demos/."""
 
-    def command(options: Options, labels: Labels = None, mean: Mean = "", std: Std = "") -> None:
+    def command(options: Options, labels: Labels = None, mean: Mean = "", std: Std = "", depth: Depth = "") -> None:
         if not options.model:
             raise typer.BadParameter(f"the demo '{name}' has no model of its own: name a --model")
-        main(_prepared(name, labels, mean, std), options)
+        main(_prepared(name, labels, depth, **normalization(mean, std)), options)
 
     about = import_module(f"{tasks.__name__}.{name}").__doc__ or ""
     command.__doc__ = f"{about.splitlines()[0]}\n\nExample: python -m framebind demo {name} --camera 0"

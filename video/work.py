@@ -71,6 +71,8 @@ class Work:
 
     The task's own colour if empty.
     """
+    depth: str = ""
+    """The unit of a model's depth, "inverse" or "metres"; "" takes what names say, and else "inverse"."""
     options: ModelOptions = field(default_factory=ModelOptions)
     is_photograph: bool = False
     """Whether the source is one photograph: what is saved as video and as masks is one picture each then."""
@@ -91,6 +93,7 @@ class Work:
             _check_name("codec", self.codec, fb.video.VideoWriter.codecs)
         if self.is_transparent and "video" in self.save and not self.is_photograph:
             self._check_alpha()
+        _check_name("depth", self.depth, ("", "inverse", "metres"))
         if self.start < 0 or (self.end is not None and self.end <= self.start):
             raise ValueError(f"from second {self.start:g} to {self.end} is no part of a video")
         if self.every < 1:
@@ -192,7 +195,7 @@ class Work:
         return {kind: place.with_name(place.name + ends[kind]) for kind in kinds}
 
 
-_TASK_OPTIONS = ("labels", "mean", "std", "background")
+_TASK_OPTIONS = ("labels", "mean", "std", "background", "depth")
 """Fields that only some tasks take."""
 
 

@@ -16,6 +16,7 @@ from framebind.__main__ import app
 from framebind.video.model_file import read_model_file
 from framebind.video.task import Match
 from framebind.video.tasks import tasks_for
+from framebind.video.tasks.depth import unit_of
 from framebind.video.work import task_for
 from support.demo_models import (
     NAMES,
@@ -40,6 +41,7 @@ MODELS: dict[str, tuple[str, Callable[[], bytes]]] = {
     "alpha and foreground, with a state": ("matte", matting_model),
     "classes of each pixel": ("segment", lambda: brightness(21)),
     "a coarse map of classes": ("segment", lambda: zeros((1, 16, 16, 150))),
+    "the coarsest map of classes": ("segment", lambda: zeros((1, 4, 4, 8))),
     "a picture": ("style", lambda: chain("EXP", shape=(1, 48, 64, 3))),
     "a larger picture": ("super_resolution", lambda: zeros((1, 128, 128, 3))),
     "a picture and a half": ("style", lambda: zeros((1, 96, 96, 3))),
@@ -49,6 +51,8 @@ MODELS: dict[str, tuple[str, Callable[[], bytes]]] = {
     "a hand": ("landmarks", lambda: zeros((1, 63), (1, 1), (1, 1), (1, 63))),
     "selected boxes": ("detect", lambda: zeros((1, 10, 4), (1, 10), (1, 10), (1,))),
     "features": ("raw", lambda: zeros((1, 2, 2, 64))),
+    "more features": ("raw", lambda: zeros((1, 3, 3, 64))),
+    "features of many channels": ("raw", lambda: zeros((1, 8, 8, 320))),
     "a smaller picture": ("raw", lambda: zeros((1, 32, 32, 3))),
     "another number": ("raw", lambda: zeros((1, 1))),
     "a picture of five channels": ("raw", lambda: chain("EXP", shape=(1, 8, 8, 5))),
@@ -154,6 +158,19 @@ def test_a_map_of_one_channel_is_depth_if_its_name_says_so(name: str, task: str,
     assert task_for("", str(path)) == task
     (path := tmp_path / "says.tflite").write_bytes(with_json(brightness(1), task="depth"))
     assert task_for("", str(path)) == "depth"
+
+
+@pytest.mark.parametrize(
+    ("name", "unit"),
+    [
+        ("depth_anything_metric", "metres"), ("zoedepth_nyu", "metres"), ("UniDepth", "metres"),
+        ("metric3d_depth", "metres"), ("depth_anything", "inverse"), ("asymmetric_depth", "inverse"),
+    ],
+)  # fmt: skip
+def test_a_name_says_that_depth_is_in_metres(name: str, unit: str, tmp_path: Path) -> None:
+    (path := tmp_path / f"{name}.tflite").write_bytes(brightness(1))
+    assert task_for("", str(path)) == "depth" and unit_of(read_model_file(path)) == unit
+    assert unit_of(read_model_file(path), "inverse") == "inverse"
 
 
 def with_output(content: bytes, name: str) -> bytes:

@@ -305,6 +305,15 @@ def chart_option(help: str) -> Callable[..., object]:
     return typer.Option(metavar="FILE", callback=_check_chart, help=f"{help}: a .html, .svg or .png file.")
 
 
+Depth = Annotated[
+    Literal["", "inverse", "metres"],
+    Option(
+        help="For depth: whether the model's values are inverse depth, the largest the nearest, or metres; by default "
+        "what the names of the file and its output say, and else inverse."
+    ),
+]
+
+
 def normalization(mean: str, std: str) -> dict[str, Any]:
     """The given ones of ``Mean`` and ``Std``, as options of tasks. Raises BadParameter for what is no number."""
     return {name: _numbers(text, name) for name, text in (("mean", mean), ("std", std)) if text}

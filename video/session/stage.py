@@ -70,6 +70,9 @@ class VideoStage:
     mean, std : float or three floats, optional
         Normalization of the picture's values from 0 to 1, as in the model's training; by default what the model's own
         file says, or else what models of the task usually take.
+    depth : {"", "inverse", "metres"}
+        What the values of the task "depth" are: inverse depth, of which the largest is the nearest, or metres. By
+        default what the names of the file and its output say, and else inverse depth.
     background : str, optional
         A colour as #rrggbb, a picture file or "blur", behind the people of "matte"; or "alpha": saved videos and
         pictures are transparent there.
@@ -124,6 +127,7 @@ class VideoStage:
         mean: float | Sequence[float] | None = None,
         std: float | Sequence[float] | None = None,
         background: str = "",
+        depth: str = "",
         suffix: str = "",
         codec: str | None = None,
         quality: int | None = None,
@@ -147,8 +151,8 @@ class VideoStage:
         self.work = Work(
             task_for(task or "", str(model), further=options.further), str(model), save=save, masks=masks,
             suffix=suffix or default_suffix(background), codec=codec, quality=quality, every=every, start=start,
-            end=end, labels=None if labels is None else Path(labels), background=background, mean=_channels(mean),
-            std=_channels(std), options=options,
+            end=end, labels=None if labels is None else Path(labels), background=background, depth=depth,
+            mean=_channels(mean), std=_channels(std), options=options,
         )  # fmt: skip
         self.output = None if output is None else Path(output)
         self.overwrite = overwrite

@@ -2,15 +2,17 @@
 
 Models of relative depth, as MiDaS (Ranftl et al., 2020) and Depth Anything (Yang et al., 2024), put out inverse depth
 up to an unknown scale and shift: the larger, the nearer. What is shown is the place of each value in the range of the
-frames, which follows them smoothly (``vision/reduction.py``), so that colours do not flicker. A model of metric depth,
-whose values are metres, gives the same picture with near and far exchanged.
+frames, which follows them smoothly (``vision/reduction.py``), so that colours do not flicker.
+
+Models of metric depth, as ZoeDepth (Bhat et al., 2023) and UniDepth (Piccinelli et al., 2024), put out metres: the
+larger, the farther. The user says so, or a name; a picture then shows the other end of the range as near.
 """
 
 from __future__ import annotations
 
 import re
 from functools import cache, partial
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -40,8 +42,13 @@ Array = npt.NDArray[Any]
 
 IMAGENET = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 """Mean and standard deviation of ImageNet's pictures, from 0 to 1, by which MiDaS and Depth Anything normalize."""
-NAME = re.compile(r"(?<![a-z])(depth(?!_?wise|_?to_?space|2space)|disparity|midas)", re.IGNORECASE)
+NAME = re.compile(
+    r"(?<![a-z])(zoe_?depth|uni_?depth|metric3d|depth(?!_?wise|_?to_?space|2space)|disparity|midas)", re.IGNORECASE
+)
 """Names of files and outputs that say that a map of one channel is depth; not those of operators."""
+Unit = Literal["inverse", "metres"]
+METRIC = re.compile(r"(?<![a-z])(metric|metres|meters|zoe_?depth|uni_?depth)", re.IGNORECASE)
+"""Names of files and outputs that say that depth is in metres."""
 SMALLEST = 1e-6
 """The least range of values: what is flat is not divided by 0."""
 POINT = 10.0
@@ -67,7 +74,8 @@ float nearness() {
     ivec2 p = ivec2(floor(place));
     float above = mix(at(p), at(p + ivec2(1, 0)), share.x);
     float below = mix(at(p + ivec2(0, 1)), at(p + ivec2(1, 1)), share.x);
-    return clamp((mix(above, below, share.y) - ends.x) / max(ends.y - ends.x, SMALLEST), 0.0, 1.0);
+    float part = clamp((mix(above, below, share.y) - ends.x) / max(ends.y - ends.x, SMALLEST), 0.0, 1.0);
+    return IS_METRIC ? 1.0 - part : part;
 }
 """
 _SHOW = """
@@ -99,19 +107,34 @@ def map_of(model: Model) -> PictureShape:
     return maps[0]
 
 
-def finder(model: Model, size: tuple[int, int], mean: Values | None = None, std: Values | None = None) -> Finder:
+def unit_of(model: Model, depth: str = "") -> Unit:
+    """The unit of the model's values: ``depth`` if the user says it, else metres if a name says so."""
+    names = (model.path.stem, *(model.names[output] for output in model.outputs))
+    is_metric = depth == "metres" if depth else any(map(METRIC.search, names))
+    return "metres" if is_metric else "inverse"
+
+
+def finder(
+    model: Model,
+    size: tuple[int, int],
+    mean: Values | None = None,
+    std: Values | None = None,
+    depth: str = "",
+) -> Finder:
     """Find the nearest and the farthest place of each frame, and how near each pixel is.
 
-    Raises ModelError for a model without a map of one channel.
+    ``depth`` is the unit of the values, "inverse" or "metres"; "" takes that of ``unit_of``. Raises ModelError for a
+    model without a map of one channel.
     """
     shape, sampling = map_of(model), sampling_of(model, mean, std, usual=IMAGENET)
+    is_metric = unit_of(model, depth) == "metres"
     found, range_, values = list[dict[str, Any]](), None, np.zeros((shape.height, shape.width, 1), np.float32)
 
     def find(run: Run) -> list[dict[str, Any]]:
         nonlocal found, range_, values
         (output,) = run(sampling)
         values = shape.from_tensor(output)
-        places = int(values.argmin()), int(values.argmax())
+        places = _ordered((int(values.argmin()), int(values.argmax())), is_metric=is_metric)
         range_ = smooth(range_, np.array([values.min(), values.max()], np.float32))
         found = rows_of(places, shape, size)
         return found
@@ -119,13 +142,20 @@ def finder(model: Model, size: tuple[int, int], mean: Values | None = None, std:
     def near(shown: tuple[int, int]) -> Array:
         assert range_ is not None, "a frame was seen"
         large = resample(values, shown[::-1])[..., 0]
-        return np.clip((large - range_[0]) / max(range_[1] - range_[0], SMALLEST), 0, 1)
+        part = np.clip((large - range_[0]) / max(range_[1] - range_[0], SMALLEST), 0, 1)
+        return 1 - part if is_metric else part
 
     def colored(shown: tuple[int, int]) -> npt.NDArray[np.uint8]:
         return colors()[np.rint(255 * near(shown)).astype(np.uint8)]
 
     mask = Mask(lambda: in_16_bits(near(size)), partial(colored, size))
     return Finder(find, lambda marks: mark_places(marks, found), mask, colored)
+
+
+def _ordered(places: tuple[int, int], *, is_metric: bool) -> tuple[int, int]:
+    """The numbers of the farthest and the nearest place, from those of the lowest and the highest value."""
+    low, high = places
+    return (high, low) if is_metric else (low, high)
 
 
 def rows_of(places: tuple[int, int], shape: PictureShape, size: tuple[int, int]) -> list[dict[str, Any]]:
@@ -163,7 +193,7 @@ def in_16_bits(nearness: Array) -> npt.NDArray[np.uint16]:
 # The picture by OpenGL ------------------------------------------------------------------------------------------------
 
 
-def drawing(scene: Scene, mean: Values | None = None, std: Values | None = None) -> Drawing:
+def drawing(scene: Scene, mean: Values | None = None, std: Values | None = None, depth: str = "") -> Drawing:
     """Draw the colours of depth. Of each frame 32 bytes come to the CPU, for the rows and the marks."""
     network, picture, shape = scene.network, scene.picture, map_of(scene.network)
     sampling = sampling_of(network, mean, std, usual=IMAGENET)
@@ -171,8 +201,10 @@ def drawing(scene: Scene, mean: Values | None = None, std: Values | None = None)
     values = fb.GlBuffer(4 * shape.width * shape.height, label="the depth")
     network.bind(output, values)
     reduction = Reduction(values, shape.width * shape.height, _VECTOR, _JOIN)
+    is_metric = unit_of(network, depth) == "metres"
     nearness = (
-        f"const int WIDTH = {shape.width}, HEIGHT = {shape.height};\nconst float SMALLEST = {SMALLEST};\n{_NEARNESS}"
+        f"const int WIDTH = {shape.width}, HEIGHT = {shape.height};\nconst float SMALLEST = {SMALLEST};\n"
+        f"const bool IS_METRIC = {str(is_metric).lower()};\n{_NEARNESS}"
     )
     show, table = fb.FragmentProgram(nearness + _SHOW), fb.GlTexture.from_array(colors()[None])
     rows: list[dict[str, Any]] | None = None
@@ -189,7 +221,7 @@ def drawing(scene: Scene, mean: Values | None = None, std: Values | None = None)
         nonlocal rows
         if rows is None:
             _, _, low, high = reduction.read()[0]
-            rows = rows_of((int(low), int(high)), shape, picture.size)
+            rows = rows_of(_ordered((int(low), int(high)), is_metric=is_metric), shape, picture.size)
         return rows
 
     def mask() -> Mask:
@@ -210,6 +242,6 @@ def drawing(scene: Scene, mean: Values | None = None, std: Values | None = None)
 
 
 TASK = VideoTask(
-    "", finder, drawing, options=("mean", "std"), saves=("video", "masks", "jsonl", "parquet"), masks=("video", "png"),
-    is_painted=False, fits=fits,
+    "", finder, drawing, options=("mean", "std", "depth"), saves=("video", "masks", "jsonl", "parquet"),
+    masks=("video", "png"), is_painted=False, fits=fits,
 )  # fmt: skip

@@ -51,8 +51,10 @@ VOC = (
 """The 21 classes of PASCAL VOC (Everingham et al., 2010), in the order of DeepLab's scores."""
 PERSON = VOC.index("person")
 BACKGROUND = "#205080"
-MOST_CLASSES, COARSEST = 256, 16
-"""Most classes: their numbers are bytes. Pixels of the picture, at most, in the height of one of the output's."""
+MOST_CLASSES, COARSEST, LEAST_SIDE = 256, 32, 4
+"""Most classes: their numbers are bytes. Pixels of the picture, at most, in the height of one of the map's: 32 at the
+end of backbones, as in MobileViT's DeepLab. Least height and width of the output.
+"""
 LEGEND_FRAMES, LEAST_SHARE = 10, 0.004
 """Number of frames for which a class stays in the legend, and its least share of the picture."""
 
@@ -92,16 +94,17 @@ class Segmentation(NamedTuple):
 
 
 def fits(model: Model) -> Fit | None:
-    """Whether the model's one output has several channels, and is not much smaller than the picture."""
+    """Whether the model's one output has several channels, and enough pixels for a map."""
     maps, picture = maps_of(model), picture_of(model)
     if picture is None or len(maps) != 1 or (found := maps[0]) is None:
         return None
-    # A frame has no fourth channel, three channels are a picture, and what is small are features for something else.
+    # A frame has no fourth channel, three channels are a picture, and a few pixels are features for something else.
     if (
         picture.channels == 4
         or found.channels in (1, 3)
         or found.channels > MOST_CLASSES
         or found.height * COARSEST < picture.height
+        or min(found.size) < LEAST_SIDE
     ):
         return None
     return Fit(Match.SHAPES, f"its one output has {found.channels} channels of {found.width} x {found.height}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import cv2
 import numpy as np
@@ -93,6 +93,28 @@ def test_pictures_masks_and_places_are_those_of_the_formulas(model: Path, tmp_pa
             is_seen[max(int(y) - 15, 0) : int(y) + 15, max(int(x) - 10, 0) :] = False  # a mark
         assert is_seen.sum() > 200 and np.ptp(expected[is_seen], 0).max() > 30
         np.testing.assert_allclose(picture[is_seen].astype(int), expected[is_seen], atol=3)
+
+
+@pytest.mark.parametrize("context", ["gl"], indirect=True)
+@pytest.mark.usefixtures("context")
+@pytest.mark.parametrize("road", ["textures", "planes"])
+def test_metres_exchange_near_and_far(road: Literal["textures", "planes"], tmp_path: Path, pictures: Path) -> None:
+    (path := tmp_path / "tiny_depth.tflite").write_bytes(brightness(1))
+    found = list[Any]()
+    for depth in ("inverse", "metres"):
+        work = Work("depth", str(path), save=("masks",), masks="png", depth=depth)
+        with Session(work, road=road) as session:
+            rows = [row for rows in session.frames(work, str(pictures), tmp_path / depth) for row in rows]
+        mask = cv2.imread(str(tmp_path / f"{depth}.masks" / "000001.png"), cv2.IMREAD_UNCHANGED)
+        found.append(([row["points"] for row in rows], np.asarray(mask, np.float64)))
+    (places, inverse), (others, metres) = found
+    assert places[::2] == others[1::2] and places[1::2] == others[::2] and places != others
+    np.testing.assert_allclose(inverse + metres, np.full((48, 64), 65535), atol=1)
+    assert np.ptp(metres) > 30000
+    with pytest.raises(ValueError, match="depth is for the task depth, not for 'segment'"):
+        Work("segment", str(path), depth="metres")
+    with pytest.raises(ValueError, match="depth 'feet' is none of"):
+        Work("depth", str(path), depth="feet")
 
 
 @pytest.mark.parametrize("context", ["gl"], indirect=True)
