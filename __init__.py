@@ -38,7 +38,7 @@ from .interop.transfers import transfer_guard, transfers
 from .interop.yuv import YuvPicture
 
 if TYPE_CHECKING:
-    from . import cl, video
+    from . import cl, mp, video
     from . import public_cuda as cuda
     from .cl import ClBuffer as ClBuffer
     from .cl import ClContext as ClContext
@@ -122,13 +122,14 @@ __all__ = [
     "installed_apis",
     "list_backends",
     "load_delegate",
+    "mp",
     "open_source",
     "transfer_guard",
     "transfers",
     "video",
 ]
 
-_MODULES = {"cl": ".cl", "cuda": ".public_cuda", "video": ".video"}
+_MODULES = {"cl": ".cl", "cuda": ".public_cuda", "mp": ".mp", "video": ".video"}
 """Public modules, which are imported when they are first used, and their files."""
 _MOVED = {
     **dict.fromkeys(("ClBuffer", "ClContext", "ClImage", "SharingReport", "sharing_report"), "cl"),

@@ -7,6 +7,7 @@ file, so that nothing of them is trusted: what is damaged, too large or senseles
 
 from __future__ import annotations
 
+import io
 import json
 import math
 import struct
@@ -60,25 +61,26 @@ class ModelMetadata:
     """The number of an object's key points, and the number of values of each."""
 
 
-def read_metadata(path: Path) -> ModelMetadata:
-    """The metadata of a model file. Never raises for what the file contains."""
-    files = _Files(path)
+def read_metadata(model: Path | bytes) -> ModelMetadata:
+    """The metadata of a model's file, or of its bytes. Never raises for what the file contains."""
+    files = _Files(model)
     if text := files.text("metadata.json"):
         return _of_json(text)
-    mean, std, classes = _of_flatbuffer(path, files)
+    mean, std, classes = _of_flatbuffer(model, files)
     return ModelMetadata(classes=classes, mean=mean, std=std)
 
 
 class _Files:
     """The files in the archive behind a model."""
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self, model: Path | bytes) -> None:
+        self._model = model
 
     def text(self, name: str) -> str:
         """A file's text; "" if there is none, or if it is larger than MOST_BYTES."""
         try:
-            with zipfile.ZipFile(self._path) as archive, archive.open(name) as opened:
+            file = io.BytesIO(self._model) if isinstance(self._model, bytes) else self._model
+            with zipfile.ZipFile(file) as archive, archive.open(name) as opened:
                 content = opened.read(MOST_BYTES + 1)  # sizes in an archive's list may be wrong
             return content.decode("utf-8") if len(content) <= MOST_BYTES else ""
         except _DAMAGE:
@@ -125,10 +127,10 @@ def _is_count(value: Any) -> bool:
 # TFLite's metadata ----------------------------------------------------------------------------------------------------
 
 
-def _of_flatbuffer(path: Path, files: _Files) -> tuple[tuple[float, ...], tuple[float, ...], tuple[str, ...]]:
+def _of_flatbuffer(model: Path | bytes, files: _Files) -> tuple[tuple[float, ...], tuple[float, ...], tuple[str, ...]]:
     """Mean, standard deviation and names of classes, from the buffer TFLITE_METADATA of a model."""
     try:
-        root = _root(path.read_bytes())
+        root = _root(model if isinstance(model, bytes) else model.read_bytes())
         if root is None:
             return (), (), ()
         mean, std = next((found for each in _tables(root, _INPUTS) if (found := _normalization(each))), ((), ()))

@@ -23,17 +23,18 @@ MAY_IMPORT = {
     "demos": {"demos", "tools", "video", ""},
     "__main__": {"demos", "tools", ""},
     "cl": {"interop"},
+    "mp": {"video"},
     "public_cuda": {"interop"},
     "": {"delegate", "interop", "kernels"},
 }
-"""By package ("" is __init__.py; "__main__", "cl" and "public_cuda" are files): the packages that its files may
+"""By package ("" is __init__.py; "__main__", "cl", "mp" and "public_cuda" are files): the packages that its files may
 import.
 """
 DOOR = "video.__init__"
 """The file that names what is public in ``fb.video``, as __init__.py does for ``fb``."""
 CERTIFICATION = "tools.certify"
 """Certification runs passes and kernels one by one, so it may look into the engine; other tools use public names."""
-LATE = {("", "cl"), ("", "public_cuda"), ("", "video"), ("", "video.session.stage")}
+LATE = {("", "cl"), ("", "mp"), ("", "public_cuda"), ("", "video"), ("", "video.session.stage")}
 """Imports that ``framebind.__getattr__`` makes when a name is first used, by file and module: importing framebind does
 not, and video may import framebind.
 """
@@ -56,7 +57,8 @@ FLOORS = {
     "tensor_buffer signatures compiled_model",
     "video": "assets tflite_writer models apis feedback further_inputs model_options copies signals layouts "
     "model_metadata selection answer_graph postprocess candidate_graph class_graph network model_file task vision "
-    "head heads times results.rows tasks work results session workers live",
+    "head heads times results.rows tasks work results session workers live "
+    "mediapipe.core.containers mediapipe.core.errors mediapipe.calculators mediapipe.core mediapipe.vision mediapipe",
     "tools.certify": "cases graphs *",
     "tools": "common.console common measure plots evaluation displays commands",
     "demos": "player hosts * command",
@@ -71,7 +73,7 @@ HOSTS = "demos/hosts/with_"
 """Programs of other GL libraries, into which framebind is bound."""
 MAX_FUNCTION_LINES = 50
 
-PATTERNS = {"": "__init__.py"} | {name: f"{name}.py" for name in ("__main__", "cl", "public_cuda")}
+PATTERNS = {"": "__init__.py"} | {name: f"{name}.py" for name in ("__main__", "cl", "mp", "public_cuda")}
 FILES = sorted(p for package in MAY_IMPORT for p in ROOT.glob(PATTERNS.get(package, f"{package}/**/*.py")))
 
 
@@ -192,7 +194,7 @@ def test_video_tools_and_demos_use_public_names_only() -> None:
     import framebind
 
     public = {"fb": [*framebind.__all__, "__version__"]}
-    public |= {f"fb.{name}": getattr(framebind, name).__all__ for name in ("cl", "cuda", "video")}
+    public |= {f"fb.{name}": getattr(framebind, name).__all__ for name in ("cl", "cuda", "mp", "video")}
     found = []
     for path in FILES:
         if package_of(module_of(path)) in ("video", "tools", "demos", "__main__"):

@@ -39,6 +39,7 @@ from support.environment import CUDA_DEVICES
 from support.public_names import public_names
 from support.tiny_models import G, Op, T, build, constants, named
 from support.video.clips import write_clip
+from support.video.task_bundles import one_face
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -115,6 +116,8 @@ def set_up(page: Path, folder: Path, config: pytest.Config) -> dict[str, str]:
         models.mkdir()
         (models / "selfie_segmentation.tflite").write_bytes(person_mask())
         environment["FRAMEBIND_MODELS"] = str(models)
+    if "face_landmarker.task" in page.read_text(encoding="utf-8"):
+        (folder / "face_landmarker.task").write_bytes(one_face())
     if '"yolo11n.tflite"' in page.read_text(encoding="utf-8"):
         (folder / "yolo11n.tflite").write_bytes(two_boxes())
     shell = [fence[2] for fence in FENCE.finditer(page.read_text(encoding="utf-8")) if fence[1] == "sh"]
@@ -216,7 +219,7 @@ def test_the_page_of_tasks_adds_a_task(tmp_path: Path, model_path: Callable[[str
     package, model = tmp_path / "framebind", str(model_path("selfie_segmentation"))
     for folder in ("delegate", "demos", "interop", "kernels", "tools", "video"):
         shutil.copytree(ROOT / folder, package / folder, ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("__init__.py", "__main__.py", "cl.py", "public_cuda.py"):
+    for name in ("__init__.py", "__main__.py", "cl.py", "mp.py", "public_cuda.py"):
         shutil.copy(ROOT / name, package)
     texts = [
         text for language, text in FENCE.findall(ADDING_A_TASK.read_text(encoding="utf-8")) if language == "python"
@@ -591,7 +594,7 @@ def referenced() -> dict[str, str]:
 
 def test_the_reference_has_every_public_name() -> None:
     """LiteRT's own names are described there, the others by their docstrings."""
-    assert {name for name in referenced() if not name.startswith("interop.")} == set(public_names())
+    assert {name for name in referenced() if not name.startswith(("interop.", "mp.tasks."))} == set(public_names())
 
 
 @pytest.mark.parametrize("name", public_names())

@@ -14,7 +14,7 @@ from framebind import _MOVED  # pyright: ignore[reportPrivateUsage]
 OLD_ARE = "is deprecated since framebind 0.2.0 and goes away in 0.3.0: use "
 
 
-@pytest.mark.parametrize("module", ["", "cl", "cuda", "video"])
+@pytest.mark.parametrize("module", ["", "cl", "cuda", "mp", "video"])
 def test_dir_shows_what_is_public(module: str) -> None:
     opened = getattr(fb, module) if module else fb
     assert set(dir(opened)) - {"__version__"} == set(opened.__all__)

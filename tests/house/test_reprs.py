@@ -60,6 +60,7 @@ WITHOUT_DEVICE: dict[str, tuple[Callable[[], object], str]] = {
         "6x4 of 1x1 pixels per chroma, bt709",
     ),
     "cl.SharingReport": (lambda: fb.cl.SharingReport("a", "b", None, {"way": "long" * 99}, 0), "a and b share by None"),
+    "mp.Image": (lambda: fb.mp.Image(fb.mp.ImageFormat.GRAY8, np.zeros((2, 3), np.uint8)), "3x2, GRAY8"),
     "video.WorkTime": (lambda: fb.video.WorkTime(1.5, 0.5, 1.0), "busy=1.5"),
     "StageTime": (lambda: fb.StageTime("upload", (0, 1), None), "upload"),
     "Statistics": (lambda: _served().statistics(), "2 of 2 operators"),

@@ -9,13 +9,16 @@ import framebind as fb
 
 
 def public_names() -> dict[str, Any]:
-    """By name as it stands after ``fb.``: the objects of ``fb``, and those that only its public modules have."""
+    """By name as it stands after ``fb.``: the objects of ``fb``, and those that only its public modules have.
+
+    Modules inside of these have the names of MediaPipe: tests/video/mediapipe holds them to it.
+    """
     found = {name: getattr(fb, name) for name in fb.__all__}
     modules = {name: value for name, value in found.items() if inspect.ismodule(value)}
     inside = {
         f"{name}.{each}": getattr(module, each)
         for name, module in modules.items()
         for each in module.__all__
-        if each not in found
+        if each not in found and not inspect.ismodule(getattr(module, each))
     }
     return {name: value for name, value in found.items() if name not in modules} | inside

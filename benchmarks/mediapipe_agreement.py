@@ -1,0 +1,226 @@
+"""Compares the tasks of ``framebind.mp`` with MediaPipe's own, frame by frame, and prints a table.
+
+    python benchmarks/mediapipe_agreement.py --bundles FOLDER [--photographs FOLDER] [--frames 200] [--clip NAME ...]
+
+It runs in an environment that has mediapipe (1.2.2) besides framebind, on the CPU. ``--bundles`` has
+face_landmarker.task, hand_landmarker.task and pose_landmarker_full.task, ``--photographs`` further pictures: bus.jpg
+and zidane.jpg of the wheel ultralytics.
+
+``--write-reference FILE`` writes what MediaPipe finds in framebind's own photograph instead: the file that
+tests/video/mediapipe compares with.
+
+A clip is a photograph that moves, turns, grows, leaves and comes back over grey, or two of them at once. Distances of
+landmarks are in shares of the picture's diagonal. *tracks* are things that appear: framebind's and MediaPipe's number.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import sys
+from collections.abc import Callable, Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import cv2
+import numpy as np
+import numpy.typing as npt
+
+from framebind import mp as ours
+from framebind.video.assets import HAND_PICTURE, PHOTOGRAPH
+from framebind.video.vision.pictures import photographs_of_skimage, read_picture
+
+Array = npt.NDArray[Any]
+SIZE = 640, 480
+"""Width and height of a clip."""
+DIAGONAL = math.hypot(*SIZE)
+MILLISECONDS = 33
+
+
+class Clip(NamedTuple):
+    """A photograph and its movement."""
+
+    task: str
+    photograph: str
+    focus: tuple[float, float]
+    """The place in the photograph that moves, from 0 to 1."""
+    scale: float
+    """Pixels of the clip per width of the photograph, in widths of the clip."""
+    movement: str
+    most: int = 1
+    """The most things that the task looks for."""
+
+
+CLIPS = {
+    "face moves": Clip("face", "astronaut", (0.43, 0.25), 1.2, "sway"),
+    "face turns": Clip("face", "astronaut", (0.43, 0.25), 1.4, "turn"),
+    "face leaves": Clip("face", "astronaut", (0.43, 0.25), 1.2, "leave"),
+    "two faces": Clip("face", "astronaut", (0.43, 0.25), 0.9, "pair", 2),
+    "hand moves": Clip("hand", "hand", (0.5, 0.5), 0.7, "sway", 2),
+    "hand turns": Clip("hand", "hand", (0.5, 0.5), 0.8, "turn"),
+    "two hands": Clip("hand", "hand", (0.5, 0.5), 0.5, "pair", 2),
+    "body moves": Clip("pose", "astronaut", (0.45, 0.5), 0.8, "sway"),
+    "body leaves": Clip("pose", "astronaut", (0.45, 0.5), 0.8, "leave"),
+    "two bodies": Clip("pose", "astronaut", (0.45, 0.5), 0.5, "pair", 2),
+    "street": Clip("pose", "bus", (0.5, 0.6), 0.9, "sway"),
+    "portraits": Clip("face", "zidane", (0.6, 0.4), 1.2, "sway", 2),
+}
+
+
+def frames(clip: Clip, photograph: Array, count: int) -> Iterator[Array]:
+    """The frames (height, width, 3) of a clip; their number is a period of the movement."""
+    for number in range(count):
+        angle = 2 * math.pi * number / count
+        frame = np.full((SIZE[1], SIZE[0], 3), 128, np.uint8)
+        for mirrored, x, y, turn, grow in _places(clip.movement, angle):
+            picture = photograph[:, ::-1] if mirrored else photograph
+            focus = np.array([1 - clip.focus[0] if mirrored else clip.focus[0], clip.focus[1]])
+            scale = clip.scale * grow * SIZE[0] / photograph.shape[1]
+            matrix = np.array([[math.cos(turn), -math.sin(turn)], [math.sin(turn), math.cos(turn)]]) * scale
+            origin = np.array([x, y]) * SIZE - matrix @ (focus * photograph.shape[1::-1])
+            cv2.warpAffine(
+                np.ascontiguousarray(picture), np.column_stack([matrix, origin]), SIZE, frame,
+                cv2.INTER_LINEAR, cv2.BORDER_TRANSPARENT,
+            )  # fmt: skip
+        yield frame
+
+
+def _places(movement: str, angle: float) -> list[tuple[bool, float, float, float, float]]:
+    """The pictures of a frame: mirrored, x and y of the focus, rotation, growth."""
+    swing = math.sin(angle)
+    if movement == "sway":
+        return [(False, 0.5 + 0.15 * swing, 0.5 + 0.1 * math.sin(2 * angle), 0.2 * swing, 1 + 0.15 * math.cos(angle))]
+    if movement == "turn":
+        return [(False, 0.5, 0.5, 0.9 * swing, 1 + 0.2 * math.sin(3 * angle))]
+    if movement == "leave":
+        return [(False, 0.5 + 0.9 * swing, 0.5, 0.1 * swing, 1.0)]
+    return [(False, 0.27 + 0.05 * swing, 0.5, 0.1 * swing, 1.0), (True, 0.75, 0.5 + 0.9 * max(swing, 0), -0.15, 0.9)]
+
+
+class Found(NamedTuple):
+    """The result for a frame, of either library."""
+
+    landmarks: list[Array]
+    """(n, 3) each."""
+    blendshapes: list[Array]
+    masks: list[Array]
+
+
+def _rows(things: Any) -> list[Array]:
+    return [np.array([[point.x, point.y, point.z] for point in thing]) for thing in things]
+
+
+def _task(library: Any, clip: Clip, bundles: Path) -> Callable[[Array, int], Found]:
+    """The function from a frame and its time to what a library finds."""
+    vision, base = library.tasks.vision, library.tasks.BaseOptions
+    common = {"running_mode": vision.RunningMode.VIDEO}
+    cpu = base.Delegate.CPU
+    if clip.task == "face":
+        options = vision.FaceLandmarkerOptions(
+            base(model_asset_path=str(bundles / "face_landmarker.task"), delegate=cpu), num_faces=clip.most,
+            output_face_blendshapes=True, **common,
+        )  # fmt: skip
+        task = vision.FaceLandmarker.create_from_options(options)
+    elif clip.task == "hand":
+        options = vision.HandLandmarkerOptions(
+            base(model_asset_path=str(bundles / "hand_landmarker.task"), delegate=cpu), num_hands=clip.most, **common
+        )
+        task = vision.HandLandmarker.create_from_options(options)
+    else:
+        options = vision.PoseLandmarkerOptions(
+            base(model_asset_path=str(bundles / "pose_landmarker_full.task"), delegate=cpu), num_poses=clip.most,
+            output_segmentation_masks=True, **common,
+        )  # fmt: skip
+        task = vision.PoseLandmarker.create_from_options(options)
+
+    def find(frame: Array, milliseconds: int) -> Found:
+        image = library.Image(image_format=library.ImageFormat.SRGB, data=frame)
+        result = task.detect_for_video(image, milliseconds)
+        shapes = [np.array([each.score for each in face]) for face in getattr(result, "face_blendshapes", [])]
+        masks = [mask.numpy_view()[..., 0] > 0.5 for mask in getattr(result, "segmentation_masks", None) or []]
+        return Found(_rows(getattr(result, f"{clip.task}_landmarks")), shapes, masks)
+
+    return find
+
+
+def compare(clip: Clip, photograph: Array, count: int, bundles: Path) -> dict[str, Any]:
+    """The figures of a clip."""
+    theirs: Any = import_module("mediapipe")
+
+    mine, oracle = _task(ours, clip, bundles), _task(theirs, clip, bundles)
+    alike, distances, shapes, masks, tracks, before = 0, [], [0.0], [1.0], [0, 0], [0, 0]
+    for number, frame in enumerate(frames(clip, photograph, count)):
+        a, b = (find(frame, number * MILLISECONDS) for find in (mine, oracle))
+        counts = [len(a.landmarks), len(b.landmarks)]
+        alike += counts[0] == counts[1]
+        tracks = [track + max(now - last, 0) for track, now, last in zip(tracks, counts, before, strict=True)]
+        before = counts
+        if counts[0] == counts[1]:
+            for one, other in zip(a.landmarks, b.landmarks, strict=True):
+                distances.append(np.hypot(*((one - other)[:, :2] * SIZE).T) / DIAGONAL)
+            shapes += [float(np.abs(x - y).max()) for x, y in zip(a.blendshapes, b.blendshapes, strict=True)]
+            masks += [(x & y).sum() / max((x | y).sum(), 1) for x, y in zip(a.masks, b.masks, strict=True)]
+    flat = np.concatenate(distances) if distances else np.zeros(1)
+    return {
+        "frames": count, "alike %": 100 * alike / count, "seen": sum(len(each) > 0 for each in distances),
+        "p50 %": 100 * np.percentile(flat, 50), "p99 %": 100 * np.percentile(flat, 99), "max %": 100 * flat.max(),
+        "blendshapes": max(shapes), "mask IoU": min(masks), "tracks": f"{tracks[0]} {tracks[1]}",
+    }  # fmt: skip
+
+
+def write_reference(path: Path, bundles: Path) -> None:
+    """Write the face of framebind's photograph, as MediaPipe sees it, as JSON."""
+    theirs: Any = import_module("mediapipe")
+
+    vision, base = theirs.tasks.vision, theirs.tasks.BaseOptions
+    options = vision.FaceLandmarkerOptions(
+        base(model_asset_path=str(bundles / "face_landmarker.task")), output_face_blendshapes=True,
+        output_facial_transformation_matrixes=True,
+    )  # fmt: skip
+    with vision.FaceLandmarker.create_from_options(options) as task:
+        picture = read_picture(PHOTOGRAPH)
+        result = task.detect(theirs.Image(image_format=theirs.ImageFormat.SRGB, data=picture))
+    landmarks = [[round(value, 6) for value in (point.x, point.y, point.z)] for point in result.face_landmarks[0]]
+    reference = {
+        "mediapipe": theirs.__version__,
+        "every fifth landmark": landmarks[::5],
+        "blendshapes": [round(each.score, 5) for each in result.face_blendshapes[0]],
+        "matrix": result.facial_transformation_matrixes[0].round(5).tolist(),
+    }
+    path.write_text(json.dumps(reference) + "\n", encoding="utf-8")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--bundles", type=Path, required=True)
+    parser.add_argument("--photographs", type=Path)
+    parser.add_argument("--frames", type=int, default=200)
+    parser.add_argument("--clip", action="append", choices=[*CLIPS])
+    parser.add_argument("--write-reference", type=Path)
+    arguments = parser.parse_args()
+    if arguments.write_reference:
+        write_reference(arguments.write_reference, arguments.bundles)
+        return
+    photographs = {"hand": read_picture(HAND_PICTURE)}
+    if folder := photographs_of_skimage():
+        photographs["astronaut"] = read_picture(folder / "astronaut.png")
+    for path in arguments.photographs.glob("*.jpg") if arguments.photographs else ():
+        photographs[path.stem] = read_picture(path)
+    heading = False
+    for name in arguments.clip or CLIPS:
+        photograph = photographs.get(CLIPS[name].photograph)
+        if photograph is None:
+            print(f"{name}: no photograph {CLIPS[name].photograph}", file=sys.stderr)
+            continue
+        figures = compare(CLIPS[name], photograph, arguments.frames, arguments.bundles)
+        if not heading:
+            print("| clip | " + " | ".join(figures) + " |\n|" + " --- |" * (len(figures) + 1))
+            heading = True
+        values = [f"{value:.4g}" if isinstance(value, float) else str(value) for value in figures.values()]
+        print(f"| {name} | " + " | ".join(values) + " |", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,24 @@
+"""MediaPipe's tasks over framebind. Use: ``from framebind import mp``, in place of ``import mediapipe as mp``."""
+
+import sys
+
+from .video.mediapipe import tasks
+from .video.mediapipe.core.image import Image, ImageFormat
+
+__all__ = ["Image", "ImageFormat", "tasks"]
+
+for _alias, _module in {
+    "tasks": tasks,
+    "tasks.python": tasks,
+    "tasks.python.vision": tasks.vision,
+    "tasks.python.vision.drawing_styles": tasks.vision.drawing_styles,
+    "tasks.python.vision.drawing_utils": tasks.vision.drawing_utils,
+    "tasks.python.components": tasks.components,
+    "tasks.python.components.containers": tasks.components.containers,
+}.items():
+    sys.modules[f"{__name__}.{_alias}"] = _module  # for `from framebind.mp.tasks.python import vision`
+
+
+def __dir__() -> list[str]:
+    """The public names, and nothing else."""
+    return [*__all__]

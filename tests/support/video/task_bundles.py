@@ -1,0 +1,66 @@
+"""Bundles of tasks whose networks put out constants, whatever they see."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from support.tiny_models import G, Op, T, build
+
+Array = npt.NDArray[Any]
+
+
+def constant_network(input_shape: tuple[int, ...], outputs: Sequence[Array]) -> bytes:
+    """A model with one input, whose outputs are these float32 arrays."""
+    axes = list(range(len(input_shape)))
+    tensors = [T("x", input_shape), T("axes", (len(axes),), axes, "int32"), T("most", ())]
+    operators = [Op("REDUCE_MAX", [0, 1], [2])]
+    results: list[int] = []
+    for number, values in enumerate(outputs):
+        first = len(tensors)
+        tensors += [
+            T(f"zeros {number}", values.shape, np.zeros(values.shape, np.float32)),
+            T(f"nothing {number}", values.shape),
+            T(f"values {number}", values.shape, values.astype(np.float32)),
+            T(f"y {number}", values.shape),
+        ]
+        operators += [Op("MUL", [2, first], [first + 1]), Op("ADD", [first + 1, first + 2], [first + 3])]
+        results.append(first + 3)
+    return build(G(tensors, operators, [0], results))
+
+
+def bundle(files: dict[str, bytes]) -> bytes:
+    """A .task bundle of these files."""
+    written = io.BytesIO()
+    with zipfile.ZipFile(written, "w") as archive:
+        for name, content in files.items():
+            archive.writestr(name, content)
+    return written.getvalue()
+
+
+def found_at_anchors(count: int, values: int, at: dict[int, tuple[float, Sequence[float]]]) -> list[Array]:
+    """The outputs of a detector: at the anchors of ``at`` a score before the sigmoid and values, elsewhere nothing."""
+    boxes, logits = np.zeros((1, count, values), np.float32), np.full((1, count, 1), -50, np.float32)
+    for anchor, (logit, row) in at.items():
+        boxes[0, anchor], logits[0, anchor] = row, logit
+    return [boxes, logits]
+
+
+def one_face() -> bytes:
+    """A bundle for FaceLandmarker that sees one face in the middle of a picture, with all landmarks at one place."""
+    detector = found_at_anchors(896, 16, {16 * 8 * 2 + 8 * 2: (3.0, [0, 0, 32, 32, -5, -5, 5, -5, *[0] * 8])})
+    landmarks = np.tile(np.float32([16, 16, 0]), 478).reshape(1, 1, 1, 1434)
+    return bundle(
+        {
+            "face_detector.tflite": constant_network((1, 128, 128, 3), detector),
+            "face_landmarks_detector.tflite": constant_network(
+                (1, 32, 32, 3), [landmarks, np.full((1, 1, 1, 1), 4, np.float32)]
+            ),
+            "face_blendshapes.tflite": constant_network((1, 146, 2), [np.linspace(0, 1, 52, dtype=np.float32)]),
+        }
+    )

@@ -1,0 +1,102 @@
+"""The names of ``framebind.mp``: documented, importable as MediaPipe's are, and the oracle's if it is installed."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+import pytest
+
+from framebind import mp
+
+vision = mp.tasks.vision
+
+
+def test_modules_are_imported_by_mediapipes_paths() -> None:
+    assert import_module("framebind.mp.tasks.python.vision") is vision
+    assert import_module("framebind.mp.tasks.python").BaseOptions is mp.tasks.BaseOptions
+    containers = import_module("framebind.mp.tasks.python.components.containers")
+    assert containers.NormalizedLandmark is mp.tasks.components.containers.NormalizedLandmark
+
+
+@pytest.mark.parametrize("name", vision.__all__)
+def test_a_name_is_documented(name: str) -> None:
+    value = getattr(vision, name)
+    assert value.__doc__
+    for method in ("detect", "detect_for_video", "detect_async", "close") if isinstance(value, type) else ():
+        assert not hasattr(value, method) or getattr(value, method).__doc__
+
+
+@pytest.mark.skipif(
+    find_spec("mediapipe") is None, reason="mediapipe is not installed: it is the oracle, no dependency"
+)
+@pytest.mark.parametrize("name", [name for name in vision.__all__ if not name.startswith("drawing_")])
+def test_a_class_has_the_oracles_fields(name: str) -> None:
+    oracle: Any = import_module("mediapipe").tasks.vision
+    if name in ("Blendshapes", "HandLandmark", "PoseLandmark"):
+        module = {"Blendshapes": "face", "HandLandmark": "hand", "PoseLandmark": "pose"}[name]
+        theirs = getattr(import_module(f"mediapipe.tasks.python.vision.{module}_landmarker"), name)
+        assert {each.name: each.value for each in getattr(vision, name)} == {each.name: each.value for each in theirs}
+        return
+    ours, theirs = getattr(vision, name), getattr(oracle, name)
+    if dataclasses.is_dataclass(theirs):
+        fields = [[(f.name, f.default) for f in dataclasses.fields(each)] for each in (ours, theirs)]
+        assert [each[0] for each in fields[0]] == [each[0] for each in fields[1]]
+        defaults = [[str(each[1]).split(".")[-1] for each in side] for side in fields]
+        assert defaults[0] == defaults[1]
+    elif name.endswith("Connections"):
+        lists = [each for each in vars(theirs) if each.isupper()]
+        for each in lists:
+            pairs = [[(line.start, line.end) for line in getattr(kind, each)] for kind in (ours, theirs)]
+            assert pairs[0] == pairs[1], each
+    elif hasattr(theirs, "create_from_options"):
+        for method in ("create_from_model_path", "create_from_options", "detect", "detect_for_video", "detect_async"):
+            arguments = [[*inspect.signature(getattr(kind, method)).parameters] for kind in (ours, theirs)]
+            assert arguments[0] == arguments[1]
+
+
+def test_drawings_are_the_oracles() -> None:
+    """Lines and circles of a face in three styles, a hand and a box; without the oracle, that something is drawn."""
+    drawn = [_drawn(mp)]
+    if find_spec("mediapipe") is not None:
+        drawn.append(_drawn(import_module("mediapipe")))
+    for picture in drawn:
+        assert (picture == drawn[0]).all()
+    assert 0.02 < (drawn[0].any(axis=2)).mean() < 0.9
+
+
+def _drawn(library: Any) -> np.ndarray:
+    module, parts = library.tasks.vision, library.tasks.components.containers
+    random = np.random.default_rng(3)
+    face = [parts.NormalizedLandmark(*random.uniform(-0.02, 1.02, 3).tolist()) for _ in range(478)]
+    face[7].visibility = 0.1
+    picture = np.zeros((300, 400, 3), np.uint8)
+    styles, lines = module.drawing_styles, module.FaceLandmarksConnections
+    draw = module.drawing_utils.draw_landmarks
+    for number in (0, 1):
+        style = styles.get_default_face_mesh_contours_style(number)
+        draw(picture, face, lines.FACE_LANDMARKS_CONTOURS, None, style)
+    draw(picture, face, lines.FACE_LANDMARKS_LEFT_IRIS, None, styles.get_default_face_mesh_iris_connections_style())
+    draw(
+        picture,
+        face[:21],
+        module.HandLandmarksConnections.HAND_CONNECTIONS,
+        styles.get_default_hand_landmarks_style(),
+        styles.get_default_hand_connections_style(),
+    )
+    draw(picture, face[:33], module.PoseLandmarksConnections.POSE_LANDMARKS, styles.get_default_pose_landmarks_style())
+    module.drawing_utils.draw_axis(picture, np.eye(3), np.array([0.1, 0.0, -0.5]), axis_length=0.2)
+    return picture
+
+
+def test_a_drawing_says_what_is_wrong() -> None:
+    point = mp.tasks.components.containers.NormalizedLandmark(0.5, 0.5, 0)
+    with pytest.raises(ValueError, match="three channel bgr data; its shape is"):
+        vision.drawing_utils.draw_landmarks(np.zeros((4, 4)), [point])
+    with pytest.raises(ValueError, match="from landmark #0 to landmark #5"):
+        vision.drawing_utils.draw_landmarks(np.zeros((4, 4, 3), np.uint8), [point], [(0, 5)])
+    vision.drawing_utils.draw_landmarks(np.zeros((4, 4)), [])  # nothing to draw

@@ -1,0 +1,23 @@
+"""Anchors of MediaPipe's detectors of faces, palms and persons (SsdAnchorsCalculator with ``fixed_anchor_size``)."""
+
+from __future__ import annotations
+
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ...vision.ssd import grid
+
+Array = npt.NDArray[Any]
+
+
+def anchor_middles(side: int, strides: tuple[int, ...]) -> Array:
+    """The middles (n, 2), as (x, y), of the anchors of a network with a square input of ``side`` pixels.
+
+    A layer of stride s has two anchors in each of (side / s) x (side / s) cells. Layers that follow each other with the
+    same stride share a grid. All anchors have the size 1, which scales no box.
+    """
+    layers = [grid(-(-side // stride), [(1, 1)] * (2 * len([*group]))) for stride, group in groupby(strides)]
+    return np.concatenate(layers)[:, :2].astype(np.float32)

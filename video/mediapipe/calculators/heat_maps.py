@@ -1,0 +1,40 @@
+"""Landmarks moved to the means of their heat maps (RefineLandmarksFromHeatmapCalculator)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ...vision.ssd import sigmoid
+
+Array = npt.NDArray[Any]
+
+KERNEL = 7
+"""Cells of the square in which the mean is taken."""
+LEAST_CONFIDENCE = 0.5
+"""The confidence that a cell of the square must reach, or the landmark stays."""
+
+
+def refine_landmarks(landmarks: Array, heat_maps: Array) -> Array:
+    """The landmarks (n, 2 or more), each moved to the mean place, weighted by confidence, of the cells around it.
+
+    ``heat_maps`` (height, width, n) has a map for each landmark, before the sigmoid. A landmark outside of its map
+    stays.
+    """
+    height, width, count = heat_maps.shape
+    reach = np.arange(KERNEL) - KERNEL // 2
+    column = np.trunc(landmarks[:, 0] * width).astype(np.int64)[:, None, None] + reach[None, None, :]
+    row = np.trunc(landmarks[:, 1] * height).astype(np.int64)[:, None, None] + reach[None, :, None]
+    inside = (column >= 0) & (column < width) & (row >= 0) & (row < height)
+    values = heat_maps[np.clip(row, 0, height - 1), np.clip(column, 0, width - 1), np.arange(count)[:, None, None]]
+    weights = np.where(inside, sigmoid(values), 0)
+    total = weights.sum(axis=(1, 2))
+    middle = inside[:, KERNEL // 2, KERNEL // 2]
+    moved = middle & (weights.max(axis=(1, 2)) >= LEAST_CONFIDENCE)
+    safe = np.where(total > 0, total, 1)
+    refined = landmarks.copy()
+    refined[moved, 0] = ((weights * column).sum(axis=(1, 2)) / width / safe)[moved]
+    refined[moved, 1] = ((weights * row).sum(axis=(1, 2)) / height / safe)[moved]
+    return refined

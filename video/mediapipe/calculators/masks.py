@@ -1,0 +1,45 @@
+"""A mask of a region, warped back to the whole picture (WarpAffineCalculator)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from .regions import STEPS
+
+Array = npt.NDArray[Any]
+Size = tuple[int, int]
+
+FINE = 1024
+"""Steps per pixel to which the parts of a coordinate are rounded (OpenCV's AB_SCALE)."""
+
+
+def warp_mask(mask: Array, matrix: Array, size: Size) -> Array:
+    """The mask (height, width), float32, of a picture of ``size`` (width, height); zero outside of the region.
+
+    ``mask`` is that of a region, and ``matrix`` (2, 3) takes a point of the region to the picture
+    (``regions.region_matrix``). Bilinear, as ``warpAffine`` of the OpenCV 4 in
+    MediaPipe: pixels are points at whole coordinates, which are rounded to ``regions.STEPS`` per pixel.
+    """
+    whole = np.vstack([matrix.astype(np.float64), [0, 0, 1]])
+    inverse = np.linalg.inv(whole)[:2]
+    rows, columns = mask.shape
+    inverse = inverse * np.array([[columns], [rows]]) / np.array([size[0], size[1], 1])
+    u, v = np.arange(size[0])[None, :], np.arange(size[1])[:, None]
+    x, y = (
+        (np.rint(across * u * FINE) + np.rint((down * v + moved) * FINE) + FINE // STEPS // 2).astype(np.int64)
+        // (FINE // STEPS)
+        for across, down, moved in inverse
+    )
+    inside = (x > -STEPS) & (x < columns * STEPS) & (y > -STEPS) & (y < rows * STEPS)
+    warped = np.zeros(size[::-1], np.float32)
+    x, y = x[inside] + STEPS, y[inside] + STEPS
+    column, row = x // STEPS, y // STEPS
+    across, down = ((at % STEPS / STEPS).astype(np.float32) for at in (x, y))
+    padded = np.pad(mask, 1)
+    upper = padded[row, column] * (1 - across) + padded[row, column + 1] * across
+    lower = padded[row + 1, column] * (1 - across) + padded[row + 1, column + 1] * across
+    warped[inside] = upper * (1 - down) + lower * down
+    return warped

@@ -1,0 +1,5 @@
+"""``mp.tasks.components``: the parts of results, ``containers``."""
+
+from .core import containers
+
+__all__ = ["containers"]

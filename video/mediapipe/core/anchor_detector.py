@@ -1,0 +1,40 @@
+"""A detector at anchors, of faces, palms or persons: from a picture to detections."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy.typing as npt
+
+from ..calculators.anchors import anchor_middles
+from ..calculators.detections import Detections, decode_detections, project_detections
+from ..calculators.regions import region_matrix, region_of
+from ..calculators.suppression import suppress_weighted
+from .network import TaskNetwork
+
+Array = npt.NDArray[Any]
+
+
+class AnchorDetector:
+    """A network with boxes and ``points`` key points at anchors.
+
+    ``strides`` are those of its layers, ``confidence`` is the least score, and ``overlap`` the share of two boxes above
+    which they are one thing.
+    """
+
+    def __init__(
+        self, network: TaskNetwork, strides: tuple[int, ...], points: int, confidence: float, overlap: float
+    ) -> None:
+        side = network.shapes[0][1]
+        self._anchors = anchor_middles(side, strides)
+        count = len(self._anchors)
+        self._network = network.expect((1, side, side, 3), (1, count, 4 + 2 * points), (1, count, 1))
+        self._side, self._confidence, self._overlap = side, confidence, overlap
+
+    def find(self, pixels: Array, rectangle: Array) -> Detections:
+        """The detections in a rectangle (5) of a picture (height, width, 3), best first, in its coordinates."""
+        size = pixels.shape[1], pixels.shape[0]
+        region = region_of(rectangle, size, aspect=1.0)
+        boxes, logits = self._network.run_on(pixels, region, replicate=False)[:2]
+        found = decode_detections(boxes[0], logits.ravel(), self._anchors, self._side, self._confidence)
+        return project_detections(suppress_weighted(found, self._overlap), region_matrix(region, size))

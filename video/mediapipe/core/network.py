@@ -1,0 +1,76 @@
+"""One network of a task: arrays in, arrays out, on LiteRT's CPU kernels or on the GPU."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+import framebind as fb
+
+from ...model_metadata import ModelMetadata, read_metadata
+from ..calculators.regions import Region, crop_region
+from .options import BaseOptions
+
+Array = npt.NDArray[Any]
+
+_DELEGATES = {BaseOptions.Delegate.CPU: "cpu", BaseOptions.Delegate.GPU: "gpu"}
+
+
+class TaskNetwork:
+    """A network and what its file says about itself.
+
+    ``shapes`` has the shape of each input, ``outputs`` that of each output, in the model's order. ``name`` is for
+    errors.
+    """
+
+    def __init__(self, content: bytes, name: str, delegate: BaseOptions.Delegate | None) -> None:
+        choice: Any = "auto" if delegate is None else _DELEGATES.get(delegate, "auto")
+        self.name = name
+        self.metadata: ModelMetadata = read_metadata(content)
+        self._interpreter = fb.Interpreter(model_content=content, delegate=choice)
+        self._interpreter.allocate_tensors()
+        details: list[dict[str, Any]] = self._interpreter.get_input_details()
+        self._inputs = [(int(each["index"]), each["dtype"]) for each in details]
+        self.shapes = [tuple(int(side) for side in each["shape"]) for each in details]
+        results: list[dict[str, Any]] = self._interpreter.get_output_details()
+        self._outputs = [int(each["index"]) for each in results]
+        self.outputs = [tuple(int(side) for side in each["shape"]) for each in results]
+
+    def expect(self, input_shape: tuple[int, ...], *outputs: tuple[int, ...]) -> TaskNetwork:
+        """This network, if its first input and first outputs have these shapes; -1 fits any side."""
+        for what, found, expected in (
+            ("input", self.shapes[:1], (input_shape,)),
+            ("outputs", self.outputs[: len(outputs)], outputs),
+        ):
+            if len(found) != len(expected) or not all(map(_fits, found, expected)):
+                raise fb.ModelError(f"{self.name} has the {what} {found}; this task needs {list(expected)}")
+        return self
+
+    @property
+    def side(self) -> tuple[int, int]:
+        """The width and height of the picture that the first input takes."""
+        return self.shapes[0][2], self.shapes[0][1]
+
+    def run(self, *values: Array) -> list[Array]:
+        """The outputs for these inputs."""
+        for (tensor, kind), value in zip(self._inputs, values, strict=True):
+            self._interpreter.set_tensor(tensor, np.ascontiguousarray(value, kind))
+        self._interpreter.invoke()
+        return [self._interpreter.get_tensor(tensor) for tensor in self._outputs]
+
+    def run_on(self, pixels: Array, region: Region, *, replicate: bool = True) -> list[Array]:
+        """The outputs for a region of a picture (height, width, 3), uint8."""
+        return self.run(self.normalized(crop_region(pixels, region, self.side, replicate=replicate))[None])
+
+    def normalized(self, pixels: Array) -> Array:
+        """The pixels in the range that the file's metadata names: from 0 to 1 if it names none."""
+        mean, std = (self.metadata.mean or (0.0,)), (self.metadata.std or (1.0,))
+        scale = np.array([1 / (255 * each) for each in std], np.float32)
+        offset = np.array([-one / each for one, each in zip(mean, std, strict=True)], np.float32)
+        return pixels * scale + offset
+
+
+def _fits(found: tuple[int, ...], expected: tuple[int, ...]) -> bool:
+    return len(found) == len(expected) and all(b in (-1, a) for a, b in zip(found, expected, strict=True))

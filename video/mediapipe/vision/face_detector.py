@@ -1,0 +1,108 @@
+"""FaceDetector: boxes of faces, with six key points each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy.typing as npt
+
+from ..calculators.detections import Detections
+from ..core.anchor_detector import AnchorDetector
+from ..core.bundle import read_asset
+from ..core.containers import BoundingBox, Category, Detection, DetectionResult, NormalizedKeypoint
+from ..core.image import Image
+from ..core.network import TaskNetwork
+from ..core.options import BaseOptions, VisionTaskRunningMode, check_share
+from ..core.task import DetectingTask
+
+Array = npt.NDArray[Any]
+
+FaceDetectorResult = DetectionResult
+
+SHORT_RANGE = (8, 16, 16, 16)
+"""Strides of the layers of BlazeFace for faces within two metres."""
+POINTS = 6
+"""Key points of a face: right eye, left eye, nose, mouth, right ear, left ear, as the person has them."""
+
+
+@dataclass
+class FaceDetectorOptions:
+    """Options of a FaceDetector.
+
+    Attributes
+    ----------
+    base_options
+        The model, a ``.tflite`` file (blaze_face_short_range), and where it runs.
+    running_mode
+        Single pictures, a video, or a live stream.
+    min_detection_confidence
+        The least score of a face, from 0 to 1.
+    min_suppression_threshold
+        The overlap of two boxes, from 0 to 1, above which they are the same face.
+    result_callback
+        For the live-stream mode: called with the result, the picture and its timestamp.
+    """
+
+    base_options: BaseOptions
+    running_mode: VisionTaskRunningMode = VisionTaskRunningMode.IMAGE
+    min_detection_confidence: float = 0.5
+    min_suppression_threshold: float = 0.3
+    result_callback: Callable[[DetectionResult, Image, int], None] | None = None
+
+
+class _Pipeline:
+    def __init__(self, options: FaceDetectorOptions) -> None:
+        check_share("min_detection_confidence", options.min_detection_confidence)
+        check_share("min_suppression_threshold", options.min_suppression_threshold)
+        content = read_asset(options.base_options)
+        self._detector = face_detector(
+            content,
+            options.base_options.delegate,
+            options.min_detection_confidence,
+            options.min_suppression_threshold,
+        )
+
+    def process(self, pixels: Array, rectangle: Array, milliseconds: int | None) -> DetectionResult:
+        return to_result(self._detector.find(pixels, rectangle), (pixels.shape[1], pixels.shape[0]))
+
+
+def face_detector(
+    content: bytes, delegate: BaseOptions.Delegate | None, confidence: float, overlap: float
+) -> AnchorDetector:
+    """The detector of faces in a model's bytes."""
+    network = TaskNetwork(content, "the face detector", delegate)
+    return AnchorDetector(network, SHORT_RANGE, POINTS, confidence, overlap)
+
+
+def to_result(found: Detections, size: tuple[int, int]) -> DetectionResult:
+    """The detections of a picture of ``size`` (width, height) as a result: boxes in whole pixels, inside of it."""
+    return DetectionResult(
+        [_detection(place, float(score), size) for place, score in zip(found.places, found.scores, strict=True)]
+    )
+
+
+def _detection(place: Array, score: float, size: tuple[int, int]) -> Detection:
+    left, top, right, bottom = place[:4].tolist()
+    x, y = (min(max(int(value * side), 0), side) for value, side in zip((left, top), size, strict=True))
+    width, height = (
+        min(max(int(value * side), 0), side) for value, side in zip((right - left, bottom - top), size, strict=True)
+    )
+    points = [NormalizedKeypoint(x=x, y=y, label=None, score=0.0) for x, y in place[4:].reshape(-1, 2).tolist()]
+    return Detection(BoundingBox(x, y, width, height), [Category(index=0, score=score)], points)
+
+
+class FaceDetector(DetectingTask[FaceDetectorOptions, DetectionResult]):
+    """Finds faces.
+
+    Examples
+    --------
+    >>> from framebind import mp
+    >>> mp.tasks.vision.FaceDetector.create_from_model_path("missing.tflite")
+    Traceback (most recent call last):
+    framebind.video.mediapipe.core.errors.MissingModelError: Unable to open file at missing.tflite
+    """
+
+    options_type = FaceDetectorOptions
+    pipeline_type = _Pipeline

@@ -1,0 +1,220 @@
+"""FaceLandmarker: 478 landmarks of each face, 52 blendshapes, and the face's place in space."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+import framebind as fb
+
+from ...vision.ssd import sigmoid
+from ..calculators.blendshapes import NAMES, blendshape_points
+from ..calculators.face_geometry import face_matrix
+from ..calculators.landmarks import decode_landmarks, project_landmarks
+from ..calculators.rectangles import box_rectangles, landmark_rectangle, transform_rectangles
+from ..calculators.regions import region_matrix, region_of
+from ..calculators.smoothing import LandmarkFilter, object_scale
+from ..core.bundle import read_asset, read_bundle
+from ..core.containers import Category, NormalizedLandmark, normalized_landmarks
+from ..core.geometry_file import read_geometry
+from ..core.image import Image
+from ..core.network import TaskNetwork
+from ..core.options import (
+    BaseOptions,
+    VisionTaskRunningMode,
+    check_count,
+    check_share,
+)
+from ..core.task import DetectingTask
+from ..core.tracker import Tracker
+from .face_detector import face_detector
+
+Array = npt.NDArray[Any]
+
+Blendshapes = enum.IntEnum(
+    "Blendshapes",
+    {"".join(f"_{c}" if c.isupper() else c for c in name.lstrip("_")).upper(): i for i, name in enumerate(NAMES)},
+)
+Blendshapes.__doc__ = "The 52 blendshapes by MediaPipe's names: ``Blendshapes.JAW_OPEN`` is 25."
+
+DETECTOR, LANDMARKS, BLENDSHAPES = "face_detector.tflite", "face_landmarks_detector.tflite", "face_blendshapes.tflite"
+GEOMETRY = "geometry_pipeline_metadata_landmarks.binarypb"
+COUNT = 478
+EYES_OF_BOX = 0, 1
+EYES = 33, 263
+"""The key points, and the landmarks, of the outer corners of the eyes: their line is level in a region."""
+MARGIN = 1.5
+"""A region's sides, in sides of the face's box."""
+
+
+@dataclass
+class FaceLandmarkerOptions:
+    """Options of a FaceLandmarker.
+
+    Attributes
+    ----------
+    base_options
+        The bundle, face_landmarker.task, and where it runs.
+    running_mode
+        Single pictures, a video, or a live stream. In the latter two faces are followed, and the landmarks of one face
+        (``num_faces=1``) are smoothed.
+    num_faces
+        The most faces.
+    min_face_detection_confidence
+        The least score of a detected face, from 0 to 1.
+    min_face_presence_confidence
+        The least probability that a region has a face, from 0 to 1; below it the face is lost.
+    min_tracking_confidence
+        The overlap, from 0 to 1, above which a detected and a followed face are the same.
+    output_face_blendshapes, output_facial_transformation_matrixes
+        Whether the result has them.
+    result_callback
+        For the live-stream mode: called with the result, the picture and its timestamp.
+    """
+
+    base_options: BaseOptions
+    running_mode: VisionTaskRunningMode = VisionTaskRunningMode.IMAGE
+    num_faces: int = 1
+    min_face_detection_confidence: float = 0.5
+    min_face_presence_confidence: float = 0.5
+    min_tracking_confidence: float = 0.5
+    output_face_blendshapes: bool = False
+    output_facial_transformation_matrixes: bool = False
+    result_callback: Callable[[FaceLandmarkerResult, Image, int], None] | None = None
+
+
+@dataclass
+class FaceLandmarkerResult:
+    """The faces in a picture.
+
+    Attributes
+    ----------
+    face_landmarks
+        478 landmarks of each face; the last ten are the irises.
+    face_blendshapes
+        52 categories of each face, if asked for.
+    facial_transformation_matrixes
+        The matrix (4, 4), float32, of each face, if asked for: from the canonical face to the camera, in centimetres.
+    """
+
+    face_landmarks: list[list[NormalizedLandmark]]
+    face_blendshapes: list[list[Category]]
+    facial_transformation_matrixes: list[npt.NDArray[np.float32]]
+
+
+class FacePipeline:
+    """The networks of faces. ``find`` gives rows; the task makes the result of them."""
+
+    def __init__(self, options: FaceLandmarkerOptions) -> None:
+        self._options = options
+        for name in ("min_face_detection_confidence", "min_face_presence_confidence", "min_tracking_confidence"):
+            check_share(name, getattr(options, name))
+        check_count("num_faces", options.num_faces)
+        files = read_bundle(read_asset(options.base_options), (DETECTOR, LANDMARKS), (BLENDSHAPES, GEOMETRY))
+        delegate = options.base_options.delegate
+        self._detector = face_detector(files[DETECTOR], delegate, options.min_face_detection_confidence, 0.5)
+        self._landmarks = FaceLandmarks(files[LANDMARKS], delegate)
+        self._blendshapes = self._face = None
+        if options.output_face_blendshapes:
+            network = TaskNetwork(_needed(files, BLENDSHAPES), BLENDSHAPES, delegate)
+            self._blendshapes = network.expect((1, 146, 2), (52,))
+        if options.output_facial_transformation_matrixes:
+            self._face = read_geometry(_needed(files, GEOMETRY))
+        self._tracker = Tracker(options.num_faces, options.min_tracking_confidence)
+        self._filter = LandmarkFilter(min_cutoff=0.05, beta=80.0) if options.num_faces == 1 else None
+
+    def find(self, pixels: Array, rectangle: Array, milliseconds: int | None) -> list[Array]:
+        """The landmarks (478, 3) of each face."""
+        size = pixels.shape[1], pixels.shape[0]
+        stream = milliseconds is not None
+
+        def detect() -> Array:
+            found = self._detector.find(pixels, rectangle)
+            boxes = box_rectangles(found.places, *EYES_OF_BOX, size, target=0.0)
+            return transform_rectangles(boxes, size, MARGIN, square=False)
+
+        faces: list[Array] = []
+        for region in self._tracker.regions(detect, stream=stream):
+            landmarks, presence = self._landmarks.find(pixels, region)
+            if presence > self._options.min_face_presence_confidence:
+                faces.append(landmarks)
+        if stream:
+            self._tracker.follow([next_face(face, size) for face in faces])
+            faces = self._smoothed(faces, size, milliseconds or 0)
+        return faces
+
+    def _smoothed(self, faces: list[Array], size: tuple[int, int], milliseconds: int) -> list[Array]:
+        if self._filter is None:
+            return faces
+        if not faces:
+            self._filter.reset()
+            return faces
+        units = np.array([size[0], size[1], size[0]], np.float32)
+        points = faces[0] * units
+        return [self._filter(points, milliseconds, object_scale(points)) / units]
+
+    def blendshapes(self, landmarks: Array, size: tuple[int, int]) -> Array:
+        """The 52 blendshapes of a face."""
+        assert self._blendshapes is not None
+        return self._blendshapes.run(blendshape_points(landmarks, size)[None])[0].ravel()
+
+    def process(self, pixels: Array, rectangle: Array, milliseconds: int | None) -> FaceLandmarkerResult:
+        faces = self.find(pixels, rectangle, milliseconds)
+        size = pixels.shape[1], pixels.shape[0]
+        shapes: list[list[Category]] = []
+        matrices: list[Array] = []
+        for face in faces:
+            if self._blendshapes is not None:
+                scores = self.blendshapes(face, size).tolist()
+                shapes.append([Category(i, s, None, n) for i, (s, n) in enumerate(zip(scores, NAMES, strict=True))])
+            if self._face is not None and (matrix := face_matrix(face, self._face, size)) is not None:
+                matrices.append(matrix)
+        return FaceLandmarkerResult([normalized_landmarks(face) for face in faces], shapes, matrices)
+
+
+class FaceLandmarks:
+    """The network of 478 landmarks."""
+
+    def __init__(self, content: bytes, delegate: BaseOptions.Delegate | None) -> None:
+        network = TaskNetwork(content, LANDMARKS, delegate)
+        self._side = network.shapes[0][1]
+        self._network = network.expect((1, self._side, self._side, 3), (1, 1, 1, 3 * COUNT), (1, 1, 1, 1))
+
+    def find(self, pixels: Array, rectangle: Array) -> tuple[Array, float]:
+        """The landmarks (478, 3) in a rectangle (5) of a picture, and the probability that it has a face."""
+        size = pixels.shape[1], pixels.shape[0]
+        region = region_of(rectangle, size)
+        values, presence = self._network.run_on(pixels, region)[:2]
+        landmarks = decode_landmarks(values, COUNT, self._side)
+        return project_landmarks(landmarks, region_matrix(region, size)), float(sigmoid(presence.ravel()[0]))
+
+
+def next_face(landmarks: Array, size: tuple[int, int]) -> Array:
+    """The rectangle (5) in which the face's next frame is looked at."""
+    return transform_rectangles(landmark_rectangle(landmarks, *EYES, size, 0.0)[None], size, MARGIN)[0]
+
+
+def _needed(files: dict[str, bytes], name: str) -> bytes:
+    if name not in files:
+        raise fb.ModelError(f"the bundle lacks {name}, which an output that is asked for needs")
+    return files[name]
+
+
+class FaceLandmarker(DetectingTask[FaceLandmarkerOptions, FaceLandmarkerResult]):
+    """Finds the landmarks of faces, and follows them from frame to frame.
+
+    Examples
+    --------
+    >>> from framebind import mp
+    >>> mp.tasks.vision.FaceLandmarker.create_from_model_path("missing.task")
+    Traceback (most recent call last):
+    framebind.video.mediapipe.core.errors.MissingModelError: Unable to open file at missing.task
+    """
+
+    options_type = FaceLandmarkerOptions
+    pipeline_type = FacePipeline
