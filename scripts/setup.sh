@@ -2,7 +2,7 @@
 # Makes .venv: `setup.sh demo` with what the package itself needs, `setup.sh all` with the tools and tests as well. On Debian
 # or Ubuntu it installs the system packages that are missing: a software GL driver and the libraries that opencv-python and
 # GLFW load; for `all` also software OpenCL, and what the tests run (a virtual screen, an API tracer, an RTSP
-# server, the libraries of Qt).
+# server, PipeWire's daemon, the libraries of Qt).
 set -eu
 cd "$(dirname "$0")/.."
 python=${PYTHON:-python3}
@@ -13,7 +13,8 @@ requirement="."
 if [ "$1" = all ]; then
     packages="$packages ocl-icd-libopencl1 pocl-opencl-icd xvfb xauth xdotool apitrace
 libxcb-cursor0 libxcb-icccm4 libxcb-keysyms1 libxcb-image0 libxcb-render-util0 libxcb-shape0 libxkbcommon-x11-0
-libdbus-1-3 libfontconfig1 gir1.2-gst-rtsp-server-1.0 python3-gi"
+libdbus-1-3 libfontconfig1 gir1.2-gst-rtsp-server-1.0 python3-gi
+pipewire-bin"
     requirement=".[dev]"
 fi
 
@@ -37,7 +38,7 @@ if command -v dpkg-query >/dev/null; then
         fi
     fi
 else
-    echo "setup: not Debian or Ubuntu. Needed beside Python: an EGL and OpenGL driver; for the tests also OpenCL, Xvfb, xdotool, apitrace, gst-rtsp-server with PyGObject." >&2
+    echo "setup: not Debian or Ubuntu. Needed beside Python: an EGL and OpenGL driver; for the tests also OpenCL, Xvfb, xdotool, apitrace, gst-rtsp-server with PyGObject, PipeWire." >&2
 fi
 
 [ -x .venv/bin/python ] || "$python" -m venv .venv

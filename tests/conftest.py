@@ -37,7 +37,13 @@ from support import environment, tiers
 from support.cases import cover
 from support.environment import CL_DEVICES, DEVICES, GL_DEVICES, ROOT, absent, is_wanted, listed, photograph_path
 
-pytest_plugins = ("support.screen", "support.webcam", "support.recording_driver", "support.video.live_server")
+pytest_plugins = (
+    "support.screen",
+    "support.webcam",
+    "support.recording_driver",
+    "support.video.live_server",
+    "support.pipewire",
+)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

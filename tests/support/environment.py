@@ -17,7 +17,7 @@ CUDA_DEVICES = tuple(name for name in NAMED if name == "cuda")
 """The GPU of number 0, if it is named: CUDA has no device that is the CPU."""
 DEVICES = ("null", *GL_DEVICES, *CL_DEVICES, *CUDA_DEVICES)
 TOOLS = (
-    "models", "xvfb", "xdotool", "apitrace", "nvrtc", "rtsp", "chromium",
+    "models", "xvfb", "xdotool", "apitrace", "nvrtc", "rtsp", "chromium", "pipewire",
     "share:objects", "share:semaphores", "share:external", "share:host",
 )  # fmt: skip
 """What FRAMEBIND_EXPECT can promise besides devices."""

@@ -1,4 +1,4 @@
-"""The writer of video files: from textures, arrays, or decoded planes with marks painted on them."""
+"""The writer of video files and virtual cameras: from textures, arrays, or decoded planes with marks on them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ from ..frame import Frame
 from ..paint.marks import Marks
 from ..read.frame_reader import Pixels
 from ..read.source import Source
+from ..virtual_cameras.camera import VirtualCamera
+from ..virtual_cameras.opening import is_camera, open_camera
 from .av_file import AvFile, Sound, VideoSettings
+from .camera_queue import TextureCameraQueue
 from .codecs import BY_SUFFIX, CODECS, WITH_ALPHA
 from .picture_queues import ArrayQueue, LastPicture, TextureQueue
 from .planes_queue import Paint, PlanesQueue
@@ -50,17 +53,21 @@ class Queue(Protocol):
 
 
 class VideoWriter(Uncopied):
-    """A video file that is written: from frames of a Source, textures, planes on the CPU, or arrays.
+    """A video file or a virtual camera that is written: from frames of a Source, textures, planes, or arrays.
 
     It is encoded on a thread of its own, beside its place under a name with ".unfinished" in it. ``close()`` renames it
     when all frames can be read again: an existing file is replaced by a complete one or not at all, and a video without
     a frame is none. Use it as a context manager, or call ``close()``.
 
+    A virtual camera is there from its first picture on, or from now on if ``size`` is given, until ``close()``. It
+    shows textures, each at once. While no program watches it, ``put`` reads nothing, and ``is_watched`` says so.
+
     Parameters
     ----------
     path : str or Path
         The video: .mp4, .mov, .mkv, .webm, .gif or .avi (which keeps no times, only ``fps``); or a .png file, which
-        gets the last texture. Missing folders are made.
+        gets the last texture. Missing folders are made. Or "pipewire:NAME": a camera of PipeWire that other programs
+        show under that name.
     size : (int, int), optional
         Width and height of upright pictures; by default those of ``like``, or of the first picture.
     fps : float, optional
@@ -96,7 +103,8 @@ class VideoWriter(Uncopied):
     Raises
     ------
     SourceError
-        If the suffix or the codec is none of these or keeps no alpha, or the file cannot be written.
+        If the suffix or the codec is none of these or keeps no alpha, if the file cannot be written, or if there is no
+        PipeWire for a camera.
 
     Examples
     --------
@@ -139,11 +147,15 @@ class VideoWriter(Uncopied):
         self._path, self._size, self._settings = Path(path), size, settings
         self._live_rate, self._reason = settings.fps if settings.live else None, reason
         self._file: AvFile | None = None
+        self._camera: VirtualCamera | None = None
         self._queue: Queue | None = None
         self._is_closed = False
         self._finalizer: weakref.finalize[[], VideoWriter] | None = None
         suffix = self._path.suffix.lower()
-        if suffix == _PICTURE:
+        if is_camera(path):
+            if size is not None:
+                self._open_camera(size)
+        elif suffix == _PICTURE:
             self._use(LastPicture(self._path, alpha=settings.alpha))
         elif suffix not in BY_SUFFIX:
             known = ", ".join(BY_SUFFIX)
@@ -151,6 +163,11 @@ class VideoWriter(Uncopied):
         elif size is not None:
             self._file = AvFile(self._path, size, settings)
             self._finish_with(self._file.finish)
+
+    def _open_camera(self, size: tuple[int, int]) -> VirtualCamera:
+        self._size, self._camera = size, open_camera(str(self._path), size, self._settings.fps)
+        self._finish_with(self._camera.close)
+        return self._camera
 
     def _finish_with(self, finish: Callable[[], None]) -> None:
         """Call a function if nobody closes this, also at the end of the process."""
@@ -177,6 +194,15 @@ class VideoWriter(Uncopied):
     def waited(self) -> float:
         """Seconds that ``put`` waited for these threads."""
         return self._queue.waited if self._queue is not None else 0.0
+
+    @property
+    def is_watched(self) -> bool:
+        """Whether pictures reach anybody: of a virtual camera, whether a program takes them; of a file, True."""
+        return self._camera is None or self._camera.is_watched
+
+    def wait_until_watched(self, seconds: float) -> bool:
+        """Wait until a program takes pictures of a virtual camera, at most so many seconds. Returns ``is_watched``."""
+        return self._camera is None or self._camera.wait(seconds)
 
     def put(
         self,
@@ -226,6 +252,8 @@ class VideoWriter(Uncopied):
             raise SourceError(
                 f"'{self._path}' takes frames, textures, planes or arrays, not a {type(picture).__name__}"
             )
+        if is_camera(self._path):
+            return self._opened_camera(picture)
         if self._file is None:
             width, height = picture.shape[1::-1] if isinstance(picture, np.ndarray) else picture.size
             self._size = (height, width) if rotation % 180 else (width, height)
@@ -247,6 +275,13 @@ class VideoWriter(Uncopied):
                 self._path, write, finish, picture, self._size, live_rate=self._live_rate, reason=self._reason
             )
         return ArrayQueue(self._path, write, finish, self._size)
+
+    def _opened_camera(self, picture: Any) -> Queue:
+        if not isinstance(picture, GlTexture):
+            raise SourceError(f"'{self._path}' takes textures, not a {type(picture).__name__}")
+        camera = self._camera or self._open_camera(self._size or picture.size)
+        assert self._size is not None
+        return TextureCameraQueue(camera, str(self._path), self._size, self._reason)
 
     def end(self) -> None:
         """Take no more pictures, and let the file be completed on its own thread. May be called more than once.
@@ -273,6 +308,8 @@ class VideoWriter(Uncopied):
             self._queue.close()
         elif self._file is not None:
             self._file.finish()
+        elif self._camera is not None:
+            self._camera.close()
 
     def __repr__(self) -> str:
         size = "" if self._size is None else f"{self._size[0]}x{self._size[1]}, "

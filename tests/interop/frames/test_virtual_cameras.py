@@ -1,0 +1,177 @@
+"""Virtual cameras: what other programs get of a picture, and what is done while nobody looks."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import av
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+import framebind as fb
+from framebind.interop.frames.virtual_cameras.camera import FrameLayout, PixelFormat
+from framebind.interop.frames.virtual_cameras.packing import Packer
+from support.pipewire import Daemon, Viewer, open_files, until
+
+SIZE = (64, 48)
+NAME = "framebind.A camera"
+FORMATS: tuple[PixelFormat, ...] = ("nv12", "yuy2")
+on_gl = pytest.mark.parametrize("context", ["gl"], indirect=True)
+"""What reaches programs is the same on GL ES: its packing is tested above."""
+
+
+@contextmanager
+def opened(size: tuple[int, int] = SIZE) -> Iterator[fb.video.VideoWriter]:
+    with fb.video.VideoWriter("pipewire:A camera", size, 30.0) as camera:
+        yield camera
+
+
+def numbered(texture: fb.GlTexture, number: int) -> fb.GlTexture:
+    """A grey picture that says its number by its brightness."""
+    texture.write(np.full((*texture.size[::-1], 4), number, np.uint8))
+    return texture
+
+
+def show(camera: fb.video.VideoWriter, texture: fb.GlTexture, numbers: range) -> None:
+    """Put grey pictures of these numbers at 100 per second."""
+    for number in numbers:
+        camera.put(numbered(texture, number))
+        time.sleep(0.01)
+
+
+def luma_of(number: int) -> int:
+    return round(16 + 219 * number / 255)
+
+
+def by_swscale(rgba: npt.NDArray[np.uint8], format: PixelFormat, matrix: int) -> npt.NDArray[np.uint8]:
+    """A picture's frame by FFmpeg, whose chroma is the mean of its pixels, too."""
+    height, width = rgba.shape[:2]
+    name = {"nv12": "nv12", "yuy2": "yuyv422"}[format]
+    frame = av.VideoFrame.from_ndarray(rgba, format="rgba").reformat(
+        width, height, name, dst_colorspace=matrix, dst_color_range=1, interpolation="AREA"
+    )
+    return frame.to_ndarray().astype(np.uint8).reshape(FrameLayout(format, (width, height)).shape)
+
+
+@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize(("size", "matrix"), [((320, 240), 5), ((64, 720), 1)])
+def test_a_photograph_is_packed_as_by_swscale(
+    context: fb.GlContext,
+    photograph: Callable[..., npt.NDArray[np.uint8]],
+    format: PixelFormat,
+    size: tuple[int, int],
+    matrix: int,
+) -> None:
+    rgba = np.dstack([photograph("coffee", *size), np.full(size[::-1], 255, np.uint8)])
+    packed = Packer(FrameLayout(format, size)).pack(fb.GlTexture.from_array(rgba)).read()
+    error = np.abs(packed.astype(int) - by_swscale(rgba, format, matrix))
+    assert error.max() <= 1
+
+
+def test_a_size_that_no_format_has_repeats_its_edge(context: fb.GlContext) -> None:
+    layout = FrameLayout("nv12", (5, 3))
+    assert layout.padded == (8, 4) and layout.nbytes == 48 and layout.stride == 8
+    pixels = np.zeros((3, 5, 4), np.uint8)
+    pixels[-1], pixels[:, -1] = 255, 255
+    luma = Packer(layout).pack(fb.GlTexture.from_array(pixels)).read().reshape(6, 8)[:4]
+    assert (luma[:2, :4] == 16).all() and (luma[2:] == 235).all() and (luma[:, 4:] == 235).all()
+
+
+@on_gl
+@pytest.mark.parametrize("format", FORMATS)
+def test_a_viewer_gets_every_picture_at_once_in_its_format(
+    context: fb.GlContext, pipewire: Daemon, format: PixelFormat
+) -> None:
+    texture = fb.GlTexture(*SIZE)
+    with opened() as camera, Viewer(pipewire, format, SIZE) as viewer:
+        viewer.watch(NAME)
+        assert camera.wait_until_watched(30)
+        fb.transfers.reset()
+        show(camera, texture, range(100, 130))
+        until(lambda: len(viewer.seen) == 30, "30 frames")
+        times = [seen.pts for seen in viewer.seen]
+        assert [seen.sequence for seen in viewer.seen] == list(range(30)) and times == sorted(set(times))
+        assert [int(seen.frame.flat[0]) for seen in viewer.seen] == [luma_of(n) for n in range(100, 130)]
+        late = [seen.arrived - seen.pts / 1e9 for seen in viewer.seen]
+        assert min(late) >= 0 and np.median(late) < 2 / 30
+        nbytes = FrameLayout(format, SIZE).nbytes
+        copied = fb.transfers.by_reason["download", fb.transfers.VIDEO_FRAME]
+        assert (copied.calls, copied.bytes) == (30, 30 * nbytes)
+
+
+@on_gl
+def test_nothing_is_read_while_nobody_watches(context: fb.GlContext, pipewire: Daemon) -> None:
+    texture = numbered(fb.GlTexture(*SIZE), 7)
+    with opened() as camera:
+        until(lambda: pipewire.ports(NAME, "-o"), "camera")
+        assert not camera.is_watched and not camera.wait_until_watched(0.01)
+        with fb.transfer_guard("disallow"):
+            camera.put(texture)
+    assert not pipewire.ports(NAME, "-o")
+
+
+@on_gl
+def test_viewers_come_and_go(context: fb.GlContext, pipewire: Daemon) -> None:
+    texture, files = fb.GlTexture(*SIZE), list[int]()
+    with opened() as camera:
+        for number in range(5):
+            with Viewer(pipewire, FORMATS[number % 2], SIZE) as viewer:
+                viewer.watch(NAME)
+                assert camera.wait_until_watched(30)
+                show(camera, texture, range(3))
+                until(lambda seen=viewer.seen: len(seen) == 3, "3 frames")
+            until(lambda: not camera.is_watched, "end of watching")
+            files.append(open_files())
+    assert files[-1] <= files[1]
+
+
+@on_gl
+def test_a_viewer_that_stalls_holds_up_nobody(context: fb.GlContext, pipewire: Daemon) -> None:
+    texture = fb.GlTexture(*SIZE)
+    with opened() as camera, Viewer(pipewire, "nv12", SIZE) as viewer:
+        viewer.stalls = True
+        viewer.watch(NAME)
+        assert camera.wait_until_watched(30)
+        show(camera, texture, range(30))
+        assert 0 < viewer.kept <= 16 and len(viewer.seen) == viewer.kept
+
+
+@on_gl
+def test_the_camera_comes_back_with_the_daemon(
+    context: fb.GlContext, pipewire: Daemon, caplog: pytest.LogCaptureFixture
+) -> None:
+    texture = fb.GlTexture(*SIZE)
+    with opened() as camera:
+        until(lambda: pipewire.ports(NAME, "-o"), "camera")
+        viewer = Viewer(pipewire, "nv12", SIZE)
+        viewer.watch(NAME)
+        assert camera.wait_until_watched(30)
+        with caplog.at_level(logging.WARNING, "framebind.camera"):
+            pipewire.kill()
+            until(lambda: not camera.is_watched, "end of watching")
+            camera.put(texture)
+            viewer.close()
+            time.sleep(0.7)  # a try in vain
+            pipewire.start()
+            with Viewer(pipewire, "yuy2", SIZE) as viewer:
+                viewer.watch(NAME)
+                assert camera.wait_until_watched(30)
+                show(camera, texture, range(3))
+                until(lambda: len(viewer.seen) == 3, "3 frames")
+        assert len(caplog.records) == 1 and "it comes back when PipeWire does" in caplog.text
+
+
+def test_without_a_daemon_the_camera_says_how_to_start_one(pipewire: Daemon) -> None:
+    pipewire.kill()
+    with pytest.raises(fb.SourceError, match="no daemon answers"):
+        fb.video.VideoWriter("pipewire:A camera", SIZE)
+
+
+@on_gl
+def test_a_camera_takes_pictures_of_its_size(context: fb.GlContext, pipewire: Daemon) -> None:
+    with opened() as camera, pytest.raises(fb.SourceError, match="takes rgba8 pictures of 64x48, not 8x8"):
+        camera.put(fb.GlTexture(8, 8))
