@@ -7,10 +7,8 @@ python benchmarks/roofline.py [MODEL ...] [--storage f32|f16] [--steps]
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -22,7 +20,7 @@ from rich.table import Table
 
 from framebind.delegate.claim.claims import claim
 from framebind.delegate.compiler import compile_program
-from framebind.delegate.plan.arena import Lifetime
+from framebind.delegate.plan.arena import most_alive
 from framebind.delegate.plan.binding import Binding
 from framebind.delegate.read.reader import read_model
 from framebind.delegate.run.program import Program
@@ -85,15 +83,6 @@ def program_for(path: Path, storage: Storage) -> Program:
         else:
             program.bind(tensor, Binding(device.buffer(Dense(shape).nbytes, "bound"), Dense(shape)))
     return program
-
-
-def most_alive(lifetimes: Iterable[Lifetime]) -> int:
-    """The most bytes of tensors that are needed at the same time: no arena can be smaller."""
-    changes = Counter[int]()
-    for life in lifetimes:
-        changes[life.first] += life.nbytes
-        changes[life.last + 1] -= life.nbytes
-    return max(accumulate(changes[step] for step in sorted(changes)), default=0)
 
 
 def paths_of(names: Sequence[str]) -> Iterator[Path]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 from ...kernels.tensor import TensorId
 
@@ -26,13 +28,32 @@ class Plan:
 
 
 def plan_memory(lifetimes: Mapping[TensorId, Lifetime], alignment: int) -> Plan:
-    """Place the largest tensor first, each at the lowest offset that no tensor alive at the same time covers.
+    """Place the largest tensor first, or the longest-lived one if the arena is smaller so.
 
-    Among tensors of one size, the earlier in ``lifetimes`` is placed first.
+    Among equal tensors, the earlier in ``lifetimes`` is placed first.
     """
+    plan = _placed(lifetimes, sorted(lifetimes, key=lambda tensor: -lifetimes[tensor].nbytes), alignment)
+    if plan.nbytes == most_alive(lifetimes.values()):
+        return plan
+    by_life = sorted(lifetimes, key=lambda t: (lifetimes[t].first - lifetimes[t].last, -lifetimes[t].nbytes))
+    return min(plan, _placed(lifetimes, by_life, alignment), key=lambda each: each.nbytes)
+
+
+def most_alive(lifetimes: Iterable[Lifetime]) -> int:
+    """The most bytes of tensors that are needed at the same time: no arena can be smaller."""
+    changes = Counter[int]()
+    for life in lifetimes:
+        changes[life.first] += life.nbytes
+        changes[life.last + 1] -= life.nbytes
+    return max(accumulate(changes[step] for step in sorted(changes)), default=0)
+
+
+def _placed(lifetimes: Mapping[TensorId, Lifetime], order: Sequence[TensorId], alignment: int) -> Plan:
+    """Place the tensors in this order, each at the lowest offset that no tensor alive at the same time covers."""
     offsets: dict[TensorId, int] = {}
     alive: dict[int, list[TensorId]] = {}
-    for tensor, life in sorted(lifetimes.items(), key=lambda item: -item[1].nbytes):
+    for tensor in order:
+        life = lifetimes[tensor]
         steps = range(life.first, life.last + 1)
         beside = {other for step in steps for other in alive.get(step, ())}
         offset = 0

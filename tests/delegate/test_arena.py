@@ -8,9 +8,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from roofline import most_alive, program_for
+from roofline import program_for
 
-from framebind.delegate.plan.arena import Lifetime, plan_memory
+from framebind.delegate.plan.arena import Lifetime, most_alive, plan_memory
 from support.models import MODELS
 
 EXPORTS = Path(__file__).parents[1] / "support" / "exports"
@@ -39,6 +39,12 @@ def test_the_arena_of_a_model_is_little_more_than_what_is_alive(name: str, model
 def test_what_is_alive_is_counted() -> None:
     assert most_alive([]) == 0
     assert most_alive([Lifetime(4, 0, 1), Lifetime(2, 1, 3), Lifetime(5, 2, 2), Lifetime(1, 4, 4)]) == 7
+
+
+def test_the_longest_lived_tensor_goes_first_if_the_arena_is_smaller_so() -> None:
+    """By size the three largest are in three places, since the small one lies where the first of them begins."""
+    lives = [Lifetime(768, 3, 5), Lifetime(512, 0, 2), Lifetime(768, 1, 1), Lifetime(768, 2, 4)]
+    assert plan_memory(dict(enumerate(lives)), 256).nbytes == 1536 == most_alive(lives)
 
 
 @pytest.mark.parametrize("seed", range(5))
