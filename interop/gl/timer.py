@@ -15,8 +15,10 @@ from .query import has_extension
 
 _DEPTH = 4
 """Number of frames after which the times of a frame are read."""
-_MARKS = 16
-"""Largest number of stages in a frame; later ones count as part of the last stage."""
+_MARKS, _MOST_MARKS = 16, 4096
+"""Stages of a frame that there are queries for at first: a frame of more (one of many tiles) makes further ones, once.
+The most stages; later ones count as part of the last one.
+"""
 _CALIBRATION = 1024
 """Number of frames after which the CPU's and the GPU's clock are compared again: they drift by parts in a million."""
 
@@ -75,16 +77,15 @@ class GlTimer(Uncopied):
     def __init__(self) -> None:
         self.context = context = GlContext.current()
         self.has_gpu = not context.is_es or has_extension(context, "GL_EXT_disjoint_timer_query")
-        self._frames = [_Frame([]) for _ in range(_DEPTH + 1)]
+        self._frames, self._every = [_Frame() for _ in range(_DEPTH + 1)], list[int]()
         self._number, self._offset, self._value = 0, 0, ctypes.c_uint64()
         if self.has_gpu:
             suffix = "EXT" if context.is_es else ""
             self._stamp = getattr(context.gl, f"glQueryCounter{suffix}")
             self._result = getattr(context.gl, f"glGetQueryObjectui64v{suffix}")
-            for frame in self._frames:
-                frame.queries += [context.objects.generate("query") for _ in range(_MARKS + 1)]
-            every = [query for frame in self._frames for query in frame.queries]
-            weakref.finalize(self, _free, context, every).atexit = False
+            weakref.finalize(self, _free, context, self._every).atexit = False
+        for frame in self._frames:
+            self._grow(frame, _MARKS + 1)
 
     def __repr__(self) -> str:
         return (
@@ -94,7 +95,9 @@ class GlTimer(Uncopied):
     def mark(self, name: str) -> None:
         """Begin the stage ``name`` and end the one before. A name may come more than once."""
         frame = self._frames[self._number % len(self._frames)]
-        if frame.count < _MARKS:
+        if frame.count < _MOST_MARKS:
+            if frame.count + 1 == len(frame.cpu):  # the frame's end takes one more
+                self._grow(frame, len(frame.cpu))
             frame.names[frame.count] = name
             self._note(frame)
 
@@ -119,6 +122,14 @@ class GlTimer(Uncopied):
         stages = self._read(oldest)
         oldest.count = 0
         return stages
+
+    def _grow(self, frame: _Frame, count: int) -> None:
+        """Make room for so many marks more."""
+        frame.names += [""] * count
+        frame.cpu += [0] * count
+        if self.has_gpu:
+            frame.queries += (made := [self.context.objects.generate("query") for _ in range(count)])
+            self._every += made
 
     def _note(self, frame: _Frame) -> None:
         frame.cpu[frame.count] = time.perf_counter_ns()
@@ -146,9 +157,8 @@ class GlTimer(Uncopied):
 class _Frame:
     """The marks of one frame: names, the CPU's times, and queries of the GPU's times."""
 
-    def __init__(self, queries: list[int]) -> None:
-        self.queries, self.count = queries, 0
-        self.names, self.cpu = [""] * _MARKS, [0] * (_MARKS + 1)
+    def __init__(self) -> None:
+        self.queries, self.names, self.cpu, self.count = list[int](), list[str](), list[int](), 0
 
 
 def _free(context: GlContext, queries: list[int]) -> None:

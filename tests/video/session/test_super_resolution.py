@@ -15,11 +15,15 @@ import framebind as fb
 from framebind.demos.player.options import Options
 from framebind.demos.player.run import run
 from framebind.video.copies import RECORDING
+from framebind.video.model_options import ModelOptions
+from framebind.video.network import Network
 from framebind.video.session.session import Session
+from framebind.video.task import Scene
 from framebind.video.tasks import find_task
 from framebind.video.tasks.super_resolution import Grid
 from framebind.video.work import Work, task_for
 from support.demo_models import KERNELS, enlarger
+from support.gl_calls import counted_calls
 from support.tiny_models import chain, channels_first
 
 Array = npt.NDArray[Any]
@@ -86,6 +90,26 @@ def test_a_demo_shows_the_mean_of_the_pixels_at_the_frames_size(tmp_path: Path, 
     expected = enlarged(load(picture)).reshape(48, 2, 64, 2, 3).mean((1, 3))
     # Half a step each for the tile's bytes and the picture's, and one for a sampler that filters bytes as bytes.
     np.testing.assert_allclose(load(tmp_path / "out.png"), expected, atol=2)
+
+
+@pytest.mark.parametrize("context", ["gl"], indirect=True)
+def test_nothing_waits_between_tiles(context: fb.GlContext, tmp_path: Path) -> None:
+    """A frame of 12 tiles is issued as a whole: no call of it waits for the GPU, or asks for its state."""
+    (model := tmp_path / "model.tflite").write_bytes(enlarger(16, 24))
+    frame, picture = fb.GlTexture(64, 48), fb.GlTexture(128, 96)
+    with counted_calls(context) as calls:
+        network = Network(model, ModelOptions().options(model))
+        scene = Scene(network, picture, lambda name: network, 2)
+        draw = find_task("super_resolution").prepare(scene).draw
+        for _ in range(2):
+            draw(frame)
+        calls.clear()
+        draw(frame)
+        tiles = len(Grid((24, 16), (64, 48)).tiles())
+        assert tiles > 8 and calls["glDispatchCompute"] >= tiles and calls["glDrawArrays"] >= tiles
+        asks = [name for name in calls if name.startswith(("glGet", "glClientWait", "glFinish", "glMap", "glRead"))]
+        assert not asks, asks
+        network.close()
 
 
 @pytest.mark.parametrize("tile", [(64, 64), (24, 16), (5, 3), (1, 1)])
