@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from .attention import fuse_attention
 from .channels_first import remove_boundary_transposes
 from .cleanup import remove_identities, remove_unused
 from .concatenations import join_concatenations, share_reshaped
@@ -47,7 +48,8 @@ PASSES: tuple[Pass, ...] = (
     # Formulas are spelled in the operators of the model, before reshapes and copies come between them.
     Pass(fuse_layer_norm, after=(fold_constants,)),
     Pass(fuse_samples, after=(fold_constants,)),
-    Pass(collapse_ranks, after=(fuse_layer_norm, fuse_samples)),
+    Pass(fuse_attention, after=(fold_constants,)),
+    Pass(collapse_ranks, after=(fuse_layer_norm, fuse_samples, fuse_attention)),
     # A copy that was of rank 5 and more is a strided one now, or repeats an operand.
     Pass(align_ranks),
     Pass(merge_reshapes, after=(collapse_ranks, align_ranks)),

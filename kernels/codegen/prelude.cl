@@ -37,6 +37,7 @@ float shuffle_xor(float v, int mask) {
   asm volatile("shfl.sync.bfly.b32 %0, %1, %2, 0x1f, 0xffffffff;" : "=f"(other) : "f"(v), "r"(mask));
   return other;
 }
+float largest_across(float v, int mask) { return fmax(v, shuffle_xor(v, mask)); }
 float4 add_across(float4 v, int mask) {
   float4 other = (float4)(shuffle_xor(v.x, mask), shuffle_xor(v.y, mask), shuffle_xor(v.z, mask), shuffle_xor(v.w, mask));
   return v + other;
@@ -55,6 +56,7 @@ float4 half4_of(uint2 words) {
 #define UNROLL2
 #define UNROLL4
 #define SUBGROUP 1
+#define largest_across(v, mask) (v)
 #define add_across(v, mask) (v)
 #define LOAD_HALF4(i, p) vloada_half4(i, p)
 #endif

@@ -18,6 +18,7 @@
 #define UNROLL2
 #define UNROLL4
 #define SUBGROUP 1
+#define largest_across(v, mask) (v)
 #define add_across(v, mask) (v)
 #define LANE(v, i) ((v)[i])
 #define fabs(x) abs(x)

@@ -27,6 +27,8 @@ always braces. Helper functions take and return values only. Memory is reached t
                                    prologue does before it awaits its inputs comes first in either case
     ALLOW_NEXT                     from here on the next kernel may start, and do the same
     add_across(value, mask)        the value and that of invocation LOCAL ^ mask of the same SUBGROUP, added up
+    largest_across(value, mask)    the same of the larger of two floats
+    HALVES, TO_HALVES(v), MULTIPLY_HALVES   a fragment of four values that the kernel computed: halves for matrix units
     dst_B dst_H dst_W dst_C dst_S dst_COUNT   a tensor's batch, height, width, channels, slices, and B*H*W*S
 
 Python generates the rest around the text: declarations, access macros, constants. The storage of a tensor is decided in

@@ -28,6 +28,7 @@ from framebind.kernels.tensor import Shape, TensorId
 from framebind.kernels.views import Sliced, Storage, Strided, Table
 from framebind.tools.certify.cases.runs import all_runs, kept_cover
 from null_programs import compile_run, program_on_null
+from support.cases.attention_cases import SIZES, case_of
 from support.cases.node_cases import without_oracle
 from support.cases.operator_runs import program_of
 from support.environment import absent
@@ -81,7 +82,8 @@ def test_the_kernels_of_single_nodes_compile(architecture: int) -> None:
     """Those of passes, which no operator alone is lowered to, with matrix units if the architecture has them."""
     device = NullDevice(group_size=128, invocations=132 * 2048)
     device.traits = replace(device.traits, matrix_units=architecture >= 80, local_bytes=49152)
-    programs = [program_of(device, case, storage)[0] for case in without_oracle() for storage in STORAGES]
+    cases = [*without_oracle(), *map(case_of, SIZES)]
+    programs = [program_of(device, case, storage)[0] for case in cases for storage in STORAGES]
     sources = [step.kernel.source for program in programs for step in program.record().steps]
     compile_all({(source.name, source.constants): source for source in sources}.values(), architecture)
 

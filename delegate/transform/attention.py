@@ -1,0 +1,260 @@
+"""The pass that makes one node of attention: softmax(q k^T * scale + mask) v.
+
+The model has two products of matrices (BATCH_MATMUL, or FULLY_CONNECTED with computed weights) and a SOFTMAX. Reshapes,
+a scale and a mask may stand between them. The node reads queries, keys and values where they were computed: what splits
+them into heads by RESHAPE, TRANSPOSE and SLICE becomes places (Layout), and so does what joins the heads of the result.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from ...kernels.ops.attention.attention import MOST_CHANNELS, Attention, Places
+from ...kernels.ops.convolution.fully_connected import FullyConnected
+from ...kernels.ops.convolution.matmul import MatrixProduct
+from ...kernels.ops.movement.reshape import ExpandDimensions, Reshape, Squeeze
+from ...kernels.ops.pointwise.elementwise import Elementwise
+from ...kernels.ops.reduction.softmax import Normalize
+from .cleanup import remove_unused
+from .graph import Graph, Node
+from .layouts import Layout, dense, inverse, movement
+
+
+@dataclass
+class Scores:
+    """The product of queries and keys, the nodes from it to the softmax, and what they do with it."""
+
+    product: Node
+    scale: float
+    members: set[Node] = field(default_factory=set[Node])
+    mask: int | None = None
+    heads: int = 1
+    """The second size of the scores, as four dimensions, at the mask."""
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows of channels in the memory of a tensor: heads, rows and channels are the dimensions of the layout."""
+
+    tensor: int
+    layout: Layout
+    factor: float = 1.0
+    members: frozenset[Node] = frozenset()
+
+    def places(self, graph: Graph, outer: int, inner: int) -> Places | None:
+        """The places of the rows of ``outer`` times ``inner`` heads; None if no kernel reads such rows."""
+        heads, rows, channels = self.layout.dimensions
+        if len(rows) > 1 or len(channels) != 1 or channels[0][1] != 1:
+            return None
+        strides = _strides(heads, outer, inner)
+        if strides is None:
+            return None
+        places = Places(self.layout.base, *strides, rows[0][1] if rows else 0)
+        pixel = graph.tensors[self.tensor].shape[-1]
+        return places if places.fit(pixel, channels[0][0], inner) else None
+
+
+def fuse_attention(graph: Graph) -> None:
+    """Replace two products and the softmax between them by one ATTENTION node."""
+    for node in graph.forwards():
+        if not isinstance(node.operation, Normalize) or node.operation.kind != "SOFTMAX" or node.epilogue:
+            continue
+        scores, second = _scores(graph, node), _second_product(graph, node)
+        if scores is None or second is None:
+            continue
+        product, between = second
+        found = _attention(graph, scores, product)
+        if found is not None:
+            attention, after = found
+            graph.substitute({node, product, *scores.members, *between, *after}, attention)
+    remove_unused(graph)
+
+
+def _scores(graph: Graph, softmax: Node) -> Scores | None:
+    """The product before a softmax, if nothing but reshapes, numbers and one mask stands between."""
+    found = Scores(softmax, getattr(softmax.operation, "beta", 0.0))
+    tensor, reader = softmax.inputs[0], softmax
+    while True:
+        node = graph.producer(tensor)
+        if node is None or graph.sole_reader(tensor) is not reader:
+            return None
+        found.members.add(node)
+        factor = _factor(graph, node)
+        if _is_product(node):
+            found.product = node
+            return found
+        if factor is not None:
+            found.scale *= factor
+        elif _adds_mask(node) and found.mask is None and found.scale == 1:
+            source = _computed_operand(graph, node)
+            shape = (1, 1, *graph.tensors[node.outputs[0]].shape)[-4:]
+            if source is None or len(graph.tensors[node.outputs[0]].shape) > 4:
+                return None
+            (mask,) = {*node.operands} - {source}
+            values = graph.tensors[mask].constant
+            if values is None or values.any():
+                found.mask, found.heads = mask, shape[1]
+            tensor, reader = source, node
+            continue
+        elif not _is_reshape(node):
+            return None
+        tensor, reader = node.inputs[0], node
+
+
+def _second_product(graph: Graph, softmax: Node) -> tuple[Node, set[Node]] | None:
+    """The product that reads the result of a softmax, and the reshapes between the two."""
+    members, node = set[Node](), softmax
+    while True:
+        reader = graph.sole_reader(node.outputs[0])
+        if reader is not None and _is_product(reader) and reader.inputs[0] == node.outputs[0]:
+            return (reader, members) if not _transposed(reader)[0] else None
+        if reader is None or not _is_reshape(reader):
+            return None
+        members.add(reader)
+        node = reader
+
+
+def _attention(graph: Graph, scores: Scores, product: Node) -> tuple[Node, set[Node]] | None:
+    """The node, and the nodes that move its result, which it replaces; None if no kernel fits."""
+    rows, keys = _scores_shape(graph, scores.product)
+    heads = math.prod(graph.tensors[scores.product.outputs[0]].shape) // (rows * keys)
+    shape = graph.tensors[product.outputs[0]].shape
+    if shape[-2:-1] != (rows,) or math.prod(shape[:-2]) != heads:
+        return None
+    (turned_q, turned_k), (_, turned_v) = _transposed(scores.product), _transposed(product)
+    given = zip((*scores.product.inputs, product.inputs[1]), (turned_q, not turned_k, turned_v), strict=True)
+    operands = [_operand(graph, tensor, heads, turned=turned) for tensor, turned in given]
+    sides = [list(_sources(graph, operand)) for operand in operands if operand is not None]
+    if len(sides) < 3:
+        return None
+    sides.append(list(_results(graph, Rows(product.outputs[0], _by_heads(shape, heads)))))
+    depth, width = (sides[number][-1].layout.dimensions[2] for number in (0, 2))
+    channels = [size[0][0] if size else 1 for size in (depth, width)]
+    if max(channels) > MOST_CHANNELS:
+        return None
+    for outer, inner in _divisions(sides, heads):
+        chosen = [next(((s, p) for s in side if (p := s.places(graph, outer, inner))), None) for side in sides]
+        ends = [each for each in chosen if each is not None]
+        if len(ends) < 4:
+            continue
+        (q, _), (k, _), (v, _), (result, _) = ends
+        operation = Attention(
+            outer, inner, rows, keys, channels[0], channels[1], (ends[0][1], ends[1][1], ends[2][1], ends[3][1]),
+            scores.scale * q.factor * k.factor, graph.tensors[result.tensor].shape,
+            scores.heads if scores.mask is not None else 0,
+        )  # fmt: skip
+        inputs = (q.tensor, k.tensor, v.tensor, *(() if scores.mask is None else (scores.mask,)))
+        return Node("ATTENTION", operation, inputs, (result.tensor,)), set(result.members)
+    return None
+
+
+def _divisions(sides: list[list[Rows]], heads: int) -> Iterator[tuple[int, int]]:
+    """The ways to divide the heads that suit the rows farthest from the products, then any."""
+    inner = {math.prod(size for size, _ in side[0].layout.dimensions[0][1:]) for side in sides}
+    yield from ((heads // size, size) for size in sorted(inner, reverse=True) if size > 1)
+    yield 1, heads
+
+
+def _sources(graph: Graph, rows: Rows) -> Iterator[Rows]:
+    """These rows in each tensor that they were moved from, the farthest first."""
+    node = graph.producer(rows.tensor)
+    moved, factor = movement(graph, node), None if node is None else _factor(graph, node)
+    if node is not None and moved is not None:
+        layout = rows.layout.before(*moved)
+        if layout is not None:
+            yield from _sources(graph, Rows(node.inputs[0], layout, rows.factor))
+    elif node is not None and factor is not None:
+        yield from _sources(graph, Rows(node.inputs[0], rows.layout, rows.factor * factor))
+    yield rows
+
+
+def _results(graph: Graph, rows: Rows) -> Iterator[Rows]:
+    """These rows in each tensor that they are moved to, the farthest first."""
+    node = graph.sole_reader(rows.tensor)
+    moved = movement(graph, node)
+    undone = None if moved is None else inverse(*moved)
+    if node is not None and undone is not None:
+        layout = rows.layout.before(undone, 0)
+        if layout is not None:
+            yield from _results(graph, Rows(node.outputs[0], layout, members=rows.members | {node}))
+    yield rows
+
+
+def _operand(graph: Graph, tensor: int, heads: int, *, turned: bool) -> Rows | None:
+    """The matrices of a tensor as rows of channels, which are the columns if they are ``turned``."""
+    shape = graph.tensors[tensor].shape
+    if math.prod(shape[:-2]) not in (1, heads) or graph.tensors[tensor].constant is not None:
+        return None
+    batch, rows, columns = _by_heads(shape, math.prod(shape[:-2])).dimensions
+    if math.prod(shape[:-2]) != heads:
+        batch = ((heads, 0),)
+    return Rows(tensor, Layout((batch, columns, rows) if turned else (batch, rows, columns)))
+
+
+def _by_heads(shape: tuple[int, ...], heads: int) -> Layout:
+    """A tensor without its own order of heads: one dimension of heads, then rows and columns."""
+    return dense((heads, *shape[-2:]))
+
+
+def _strides(heads: tuple[tuple[int, int], ...], outer: int, inner: int) -> tuple[int, int] | None:
+    """The strides of the outer and the inner heads."""
+    if not heads:
+        return 0, 0
+    if len(heads) == 1 and heads[0][0] == outer * inner:
+        return heads[0][1] * inner, heads[0][1]
+    if len(heads) == 2 and (heads[0][0], heads[1][0]) == (outer, inner):
+        return heads[0][1], heads[1][1]
+    return None
+
+
+def _scores_shape(graph: Graph, product: Node) -> tuple[int, int]:
+    """The numbers of queries and keys."""
+    rows, keys = graph.tensors[product.outputs[0]].shape[-2:]
+    return rows, keys
+
+
+def _is_product(node: Node) -> bool:
+    operation = node.operation
+    if isinstance(operation, FullyConnected):
+        return operation.weights is None and operation.bias is None and not node.epilogue
+    return isinstance(operation, MatrixProduct) and not node.epilogue
+
+
+def _transposed(node: Node) -> tuple[bool, bool]:
+    operation = node.operation
+    return operation.transposed if isinstance(operation, MatrixProduct) else (False, True)
+
+
+def _is_reshape(node: Node) -> bool:
+    return isinstance(node.operation, Reshape | Squeeze | ExpandDimensions) and not node.epilogue
+
+
+def _factor(graph: Graph, node: Node) -> float | None:
+    """The number that a node multiplies, or divides, its one computed input by; else None."""
+    if not isinstance(node.operation, Elementwise) or len(node.epilogue) != 1 or node.epilogue[0].operand is None:
+        return None
+    op, values = node.epilogue[0], graph.tensors[node.operands[-1]].constant
+    same = graph.tensors[node.inputs[0]].shape == graph.tensors[node.outputs[0]].shape
+    if values is None or values.size != 1 or not same or (op.expression == "DIV" and op.swapped):
+        return None
+    number = float(values.reshape(-1)[0])
+    return number if op.expression == "MUL" else 1 / number if op.expression == "DIV" and number else None
+
+
+def _adds_mask(node: Node) -> bool:
+    return isinstance(node.operation, Elementwise) and [op.expression for op in node.epilogue] == ["ADD"]
+
+
+def _computed_operand(graph: Graph, node: Node) -> int | None:
+    """The one operand of a sum that is a product, with reshapes and numbers behind it; None if both are, or none."""
+    found: list[int] = []
+    for operand in node.operands:
+        tensor = operand
+        while (before := graph.producer(tensor)) and (_is_reshape(before) or _factor(graph, before) is not None):
+            tensor = before.inputs[0]
+        if before is not None and _is_product(before):
+            found.append(operand)
+    size = math.prod(graph.tensors[node.outputs[0]].shape)
+    return found[0] if len(found) == 1 and math.prod(graph.tensors[found[0]].shape) == size else None

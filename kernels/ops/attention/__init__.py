@@ -1,0 +1,1 @@
+"""Attention, which a pass makes from products of matrices and a softmax."""

@@ -1,0 +1,114 @@
+"""Attention as exporters spell it: one step that reads heads where they were computed; near-misses keep their steps."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from framebind.interop.device import Device
+from support.formulas import Formula, error_on, kernels_of
+
+TOKENS, HEADS, DEPTH = 9, 3, 8
+
+
+class Model(Formula):
+    """Tokens that have queries, keys and values of all heads side by side, and a mask."""
+
+    def __init__(self, depth: int = DEPTH, windows: int = 2) -> None:
+        self.depth, self.windows = depth, windows
+        super().__init__((windows, TOKENS, 3 * HEADS * depth), (1, HEADS, TOKENS, TOKENS))
+
+    def parts(self) -> list[int]:
+        """Queries, keys and values as (windows, heads, tokens, channels)."""
+        split = self.reshape(0, self.windows, TOKENS, 3, HEADS, self.depth)
+        turned = self.transpose(split, 2, 0, 3, 1, 4)
+        shape = (self.windows, HEADS, TOKENS, self.depth)
+        sizes = self.constant((1, *shape), "int32")
+        begins = [self.constant((number, 0, 0, 0, 0), "int32") for number in range(3)]
+        slices = [self.add("SLICE", turned, begin, sizes, shape=(1, *shape)) for begin in begins]
+        return [self.reshape(part, *shape) for part in slices]
+
+    def scores(self, q: int, k: int, *, turned: bool = True) -> int:
+        shape = (self.windows, HEADS, TOKENS, TOKENS)
+        if turned:
+            k = self.transpose(k, 0, 1, 3, 2)
+        return self.add("BATCH_MATMUL", q, k, shape=shape, adjX=False, adjY=not turned)
+
+    def joined(self, shares: int, v: int) -> int:
+        product = self.add(
+            "BATCH_MATMUL", shares, v, shape=(self.windows, HEADS, TOKENS, self.depth), adjX=False, adjY=False
+        )
+        return self.reshape(self.transpose(product, 0, 2, 1, 3), self.windows, TOKENS, HEADS * self.depth)
+
+    def softmax(self, scores: int) -> int:
+        return self.add("SOFTMAX", scores, beta=1.0)
+
+
+def values(model: Model) -> list[np.ndarray]:
+    random = np.random.default_rng(5)
+    tokens = random.normal(0, 1, (model.windows, TOKENS, 3 * HEADS * model.depth))
+    mask = np.where(random.random((1, HEADS, TOKENS, TOKENS)) > 0.7, -1e9, 0)
+    return [tokens.astype(np.float32), mask.astype(np.float32)]
+
+
+@pytest.mark.parametrize("turned", [True, False])
+@pytest.mark.parametrize("masked", [True, False])
+def test_attention_is_one_step(gpu: Device, turned: bool, masked: bool) -> None:
+    model = Model()
+    q, k, v = model.parts()
+    scores = model.scores(model.add("MUL", q, model.constant(0.5)), k, turned=turned)
+    scores = model.add("DIV", scores, model.constant(0.8))
+    if masked:
+        scores = model.add("ADD", scores, 1)
+    made = model.model(model.joined(model.softmax(scores), v))
+    assert kernels_of(made) == ["attention"]
+    assert error_on(gpu, made, values(model)) < 1e-5
+
+
+def test_one_query_of_all_windows_has_few_keys(gpu: Device) -> None:
+    """Products without batches, the first as a layer with computed weights, as SegFormer has them."""
+    f = Formula((1, 40, 16), (12, 16), (12, 8))
+    scores = f.add("FULLY_CONNECTED", f.reshape(0, 40, 16), 1, shape=(40, 12), keepNumDims=True)
+    product = f.add("BATCH_MATMUL", f.add("SOFTMAX", scores, beta=1.0), 2, shape=(40, 8), adjX=False, adjY=False)
+    model, random = f.model(product), np.random.default_rng(1)
+    assert kernels_of(model) == ["attention"]
+    inputs = [random.normal(0, 1, shape).astype(np.float32) for shape in ((1, 40, 16), (12, 16), (12, 8))]
+    assert error_on(gpu, model, inputs) < 1e-5
+
+
+def scaled_mask(model: Model, scores: int) -> list[int]:
+    """The mask is scaled with the scores."""
+    return [model.softmax(model.add("MUL", model.add("ADD", scores, 1), model.constant(0.5)))]
+
+
+def read_scores(model: Model, scores: int) -> list[int]:
+    """The scores are an output as well."""
+    return [model.softmax(scores), scores]
+
+
+def read_shares(model: Model, scores: int) -> list[int]:
+    """The shares are an output as well."""
+    shares = model.softmax(scores)
+    return [shares, shares]
+
+
+def other_function(model: Model, scores: int) -> list[int]:
+    return [model.softmax(model.add("ABS", scores))]
+
+
+@pytest.mark.parametrize("spelling", [scaled_mask, read_scores, read_shares, other_function])
+def test_what_resembles_attention_is_left_alone(spelling: object) -> None:
+    assert callable(spelling)
+    model = Model()
+    q, k, v = model.parts()
+    shares, *others = spelling(model, model.scores(q, k))
+    kernels = kernels_of(model.model(model.joined(shares, v), *others))
+    assert kernels.count("matmul") == 2 and "attention" not in kernels
+
+
+def test_heads_of_no_whole_slices_are_left_alone(gpu: Device) -> None:
+    model = Model(depth=6, windows=1)
+    q, k, v = model.parts()
+    made = model.model(model.joined(model.softmax(model.scores(q, k)), v))
+    assert "attention" not in kernels_of(made)
+    assert error_on(gpu, made, values(model)) < 1e-5
