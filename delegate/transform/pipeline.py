@@ -19,6 +19,7 @@ from .graph import Graph
 from .instance_norm import fuse_instance_norm
 from .layer_norm import fuse_layer_norm
 from .max_pools import fuse_max_pools
+from .movements import merge_movements
 from .padding import merge_padding, read_padding_as_zeros
 from .quantized_steps import merge_rounding, sum_integers
 from .ranks import align_ranks, collapse_ranks, merge_reshapes
@@ -57,7 +58,9 @@ PASSES: tuple[Pass, ...] = (
     Pass(remove_identities, after=(align_ranks,)),
     # Later passes fuse operations into a TRANSPOSE.
     Pass(remove_boundary_transposes, after=(remove_identities,)),
-    Pass(merge_rounding, after=(remove_identities,)),
+    # A picture that has channels first in memory is left to the kernels that read it.
+    Pass(merge_movements, after=(remove_boundary_transposes,)),
+    Pass(merge_rounding, after=(remove_identities, merge_movements)),
     # Elementwise nodes are nodes of their own until fuse_epilogues.
     Pass(read_padding_as_zeros),
     Pass(merge_padding, after=(read_padding_as_zeros,)),

@@ -8,25 +8,39 @@ import numpy as np
 
 from ...kernels.operation import FusedOp
 from ...kernels.ops.convolution.conv import Convolution
+from ...kernels.ops.convolution.fully_connected import FullyConnected
+from ...kernels.ops.window import VALID, Window
 from ...kernels.tensor import FLOAT_MAX, slices
 from .graph import Alias, Graph, Node
 
 
 def merge_siblings(graph: Graph) -> None:
     """Replace convolutions with the same input, window and epilogue by one; their outputs are slices of its output.
+    Layers (FULLY_CONNECTED) of the channels of each pixel are 1x1 convolutions.
 
     Epilogues that round sums of integers may have other numbers: those become constants with one for each channel.
     """
     families: dict[tuple[object, ...], list[tuple[Node, Convolution]]] = {}
     for node in graph.nodes:
-        operation = node.operation
-        if isinstance(operation, Convolution) and _is_mergeable(graph, node):
+        operation = _convolution(graph, node)
+        if operation is not None and _is_mergeable(graph, node):
             epilogue = node.epilogue if _rounding(graph, node) is None else "rounding"
             family = families.setdefault((node.inputs, node.input_ops, operation.window, epilogue), [])
             family.append((node, operation))
     for family in families.values():
         if len(family) > 1:
             _merge(graph, family)
+
+
+def _convolution(graph: Graph, node: Node) -> Convolution | None:
+    """The node's operation if it is a convolution, or a layer of the channels of each pixel as a 1x1 convolution."""
+    operation = node.operation
+    if not isinstance(operation, FullyConnected) or operation.weights is None or operation.integer_weights:
+        return operation if isinstance(operation, Convolution) else None
+    source, result = (graph.tensors[tensor].bhwc for tensor in (node.inputs[0], node.outputs[0]))
+    if (*source[:3], result[3]) != result or source[3] != operation.weights.shape[1]:
+        return None
+    return Convolution(Window((1, 1), (1, 1), padding=VALID), operation.weights[:, None, None, :], operation.bias)
 
 
 def _is_mergeable(graph: Graph, node: Node) -> bool:
@@ -68,7 +82,7 @@ def _merge(graph: Graph, family: Sequence[tuple[Node, Convolution]]) -> None:
         roundings += [] if rounding is None else [rounding, np.zeros((4, padding), np.float32)]
         starts.append(width // 4)
         width += channels + padding
-    parent = graph.new_tensor(first.outputs[0], (*graph.tensors[first.outputs[0]].shape[:3], width))
+    parent = graph.new_tensor(first.outputs[0], (*graph.tensors[first.outputs[0]].bhwc[:3], width))
     for (node, _), start in zip(family, starts, strict=True):
         graph.place_inside(node.outputs[0], Alias(parent, start, width // 4))
     integer_weights = all(operation.integer_weights for _, operation in family)

@@ -1,0 +1,101 @@
+"""Chains of operators that only move values: one copy, or none; and layers of one tensor: one step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from framebind.delegate.transform.layouts import Layout, dense, inverse
+from framebind.interop.device import Device
+from support.formulas import Formula, error_on, kernels_of
+
+SHAPE = (1, 4, 6, 8)
+Chain = Callable[[Formula, int], int]
+
+
+def there_and_back(f: Formula, x: int) -> int:
+    """Channels first and last again, as PyTorch's exports do around a function."""
+    first = f.reshape(f.transpose(x, 0, 3, 1, 2), 1, 8, 24)
+    return f.transpose(f.add("GELU", first, approximate=False), 0, 2, 1)
+
+
+def windows(f: Formula, x: int) -> int:
+    """A picture cut into windows of 2x3, then half of the channels of each."""
+    split = f.transpose(f.reshape(x, 1, 2, 2, 2, 3, 8), 0, 1, 3, 2, 4, 5)
+    rows = f.reshape(split, 4, 6, 8)
+    return f.add("SLICE", rows, f.constant((0, 0, 4), "int32"), f.constant((4, 6, 4), "int32"), shape=(4, 6, 4))
+
+
+def uneven(f: Formula, x: int) -> int:
+    """Columns that are no whole number of the digits before."""
+    return f.transpose(f.reshape(f.transpose(x, 0, 2, 1, 3), 1, 16, 12), 0, 2, 1)
+
+
+def backwards(f: Formula, x: int) -> int:
+    return f.transpose(f.add("REVERSE_V2", x, f.constant((2,), "int32")), 0, 2, 3, 1)
+
+
+@pytest.mark.parametrize(
+    ("chain", "copies"), [(there_and_back, 0), (windows, 1), (uneven, 2), (backwards, 1)], ids=lambda v: str(v)[:24]
+)
+def test_a_chain_is_one_copy_or_none(gpu: Device, chain: Chain, copies: int) -> None:
+    f = Formula(SHAPE)
+    model = f.model(f.add("ABS", chain(f, f.add("NEG", 0))))
+    kernels = kernels_of(model)
+    assert kernels.count("strided_copy") == copies and kernels.count("copy") <= 1
+    assert error_on(gpu, model, [np.random.default_rng(0).normal(0, 1, SHAPE).astype(np.float32)]) < 1e-5
+
+
+def test_what_something_else_reads_is_computed_once(gpu: Device) -> None:
+    """The function of a transposed tensor that has another reader stays behind the transposition."""
+    f = Formula(SHAPE)
+    turned = f.transpose(f.add("NEG", 0), 0, 2, 1, 3)
+    model = f.model(f.add("ABS", turned), f.add("EXP", f.transpose(turned, 0, 2, 1, 3)))
+    assert kernels_of(model).count("strided_copy") == 1
+    assert error_on(gpu, model, [np.random.default_rng(0).normal(0, 1, SHAPE).astype(np.float32)]) < 1e-5
+
+
+def test_a_function_of_a_part_is_not_computed_of_the_whole() -> None:
+    f = Formula(SHAPE)
+    part = f.add("SLICE", f.add("NEG", 0), f.constant((0, 0, 0, 0), "int32"), f.constant((1, 4, 6, 4), "int32"),
+                 shape=(1, 4, 6, 4))  # fmt: skip
+    assert kernels_of(f.model(f.add("EXP", part))) == ["copy", "strided_copy"]
+
+
+def test_layers_of_one_tensor_are_one_step(gpu: Device) -> None:
+    f, random = Formula((2, 5, 8)), np.random.default_rng(4)
+    x = f.add("ABS", 0)
+    layers = [
+        f.add("FULLY_CONNECTED", x, f.constant(random.normal(0, 1, (units, 8))), f.constant(random.normal(0, 1, units)),
+              shape=(2, 5, units), keepNumDims=True)
+        for units in (12, 4, 12)
+    ]  # fmt: skip
+    model = f.model(*(f.add("SOFTMAX", layer, beta=1.0) for layer in layers))
+    assert kernels_of(model).count("conv") == 1
+    assert error_on(gpu, model, [random.normal(0, 1, (2, 5, 8)).astype(np.float32)]) < 1e-5
+
+
+def places(layout: Layout) -> np.ndarray:
+    """The place of each value, in the order of the dimensions."""
+    found = np.array([layout.base])
+    for dimension in layout.dimensions:
+        for size, stride in dimension:
+            found = (found[:, None] + np.arange(size) * stride).reshape(-1)
+    return found
+
+
+@pytest.mark.parametrize("shape", [(24,), (4, 6), (2, 12), (2, 2, 6), (4, 3, 2), (3, 8)])
+@pytest.mark.parametrize("digits", [((4, 1), (6, 4)), ((2, 3), (3, 1), (4, 6)), ((2, 0), (12, 2)), ((6, 4), (4, 1))])
+def test_a_layout_before_a_copy_finds_the_same_values(
+    shape: tuple[int, ...], digits: tuple[tuple[int, int], ...]
+) -> None:
+    moved = places(Layout((digits,), 5))
+    found = dense(shape).before(digits, 5)
+    if found is not None:
+        assert (places(found) == moved).all()
+    undone = inverse(digits, 0)
+    if undone is not None:
+        assert (places(Layout((digits,)))[places(Layout((undone,)))] == np.arange(24)).all()
+    assert found is not None or shape in ((3, 8), (4, 3, 2), (4, 6), (2, 2, 6), (2, 12))
