@@ -39,8 +39,6 @@ class Found(NamedTuple):
     """(n, points): how visible each point is, from 0 to 1; None if the model does not say."""
     coefficients: Array | None = None
     """(n, prototypes): the weights of the prototypes in each object's mask; None if it has none."""
-    prototypes: Array | None = None
-    """(height, width, prototypes): masks of parts of the picture, of which the objects' masks are made."""
 
 
 @dataclass(frozen=True)
@@ -135,8 +133,7 @@ def sound(found: Found) -> Found:
         is_sound &= np.isfinite(found.points).all(axis=(1, 2))
     if found.point_scores is not None:
         is_sound &= np.isfinite(found.point_scores).all(axis=1)
-    each_object = {name: values for name, values in found._asdict().items() if name != "prototypes"}
-    return found._replace(**{name: values[is_sound] for name, values in each_object.items() if values is not None})
+    return found._replace(**{name: each[is_sound] for name, each in found._asdict().items() if each is not None})
 
 
 def in_pixels(places: Array, crop: Crop) -> Array:

@@ -271,7 +271,12 @@ class Network:
             buffer.release()
 
     def postprocess(
-        self, owner: object, content: bytes, inputs: Sequence[Any], feedback: Mapping[str, str] | None = None
+        self,
+        owner: object,
+        content: bytes,
+        inputs: Sequence[Any],
+        feedback: Mapping[str, str] | None = None,
+        further: int = 0,
     ) -> Postprocess:
         """A small model behind buffers of this one's outputs, at its begin. Arguments as for Postprocess.
 
@@ -280,7 +285,7 @@ class Network:
         kept = self._postprocesses.setdefault(content, [])
         found = next((made for of, made in kept if of() is None), None)
         with fb.transfer_guard("allow"):  # a video begins: nothing is in a hurry
-            found = found or Postprocess(content, self._options, self.api, feedback)
+            found = found or Postprocess(content, self._options, self.api, feedback, further)
             found.begin(inputs)
         kept[:] = [(weakref.ref(owner), found), *(each for each in kept if each[1] is not found)]
         return found
@@ -387,11 +392,16 @@ class Outputs(Sequence[Array]):
         return nbytes > SMALL and all(tensor in self.buffers for tensor in tensors)
 
     def postprocess(
-        self, owner: object, content: bytes, numbers: Sequence[int], feedback: Mapping[str, str] | None = None
+        self,
+        owner: object,
+        content: bytes,
+        numbers: Sequence[int],
+        feedback: Mapping[str, str] | None = None,
+        further: int = 0,
     ) -> Postprocess:
         """A small model behind these outputs: see ``Network.postprocess``."""
         buffers = [self.buffers[self._tensors[number]] for number in numbers]
-        return self._postprocess(owner, content, buffers, feedback)
+        return self._postprocess(owner, content, buffers, feedback, further)
 
 
 def candidates_of(outputs: Sequence[Array], selection: Selection, least: float) -> Candidates:

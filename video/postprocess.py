@@ -14,7 +14,8 @@ import framebind as fb
 class Postprocess:
     """A model that runs on the GPU with a network's output buffers as its inputs, from ``begin`` on.
 
-    ``outputs`` are buffers of its float32 outputs, in their order, which hold the results of the last ``run``.
+    ``outputs`` are buffers of its float32 outputs, in their order, which hold the results of the last ``run``;
+    ``further`` are buffers, to be written, of the inputs behind those that ``begin`` takes.
     """
 
     def __init__(
@@ -23,11 +24,13 @@ class Postprocess:
         options: fb.GpuDelegateOptions,
         api: fb.Backend,
         feedback: Mapping[str, str] | None = None,
+        further: int = 0,
     ) -> None:
         """``content`` is a TensorFlow Lite model that runs whole on the GPU.
 
         ``options`` are those of the network in front of it; values here are always float32, because they may be
-        places. ``feedback`` are states by name: an output that the next run reads as an input.
+        places. ``feedback`` are states by name: an output that the next run reads as an input. So many inputs are
+        ``further`` ones.
         """
         token = None if options.serialization_dir is None else fb.fingerprint(content)
         exact = fb.GpuDelegateOptions(
@@ -42,14 +45,13 @@ class Postprocess:
         self._interpreter.modify_graph_with_delegate(self._delegate)
         self._interpreter.set_allow_buffer_handle_output(True)
         self._interpreter.allocate_tensors()
-        self._has_states, self.outputs = bool(fed), list[Any]()
+        self._has_states = bool(fed)
         given: list[dict[str, Any]] = self._interpreter.get_input_details()
         made: list[dict[str, Any]] = self._interpreter.get_output_details()
-        self._inputs = [int(detail["index"]) for detail in given if detail["name"] not in fed.values()]
-        for detail in made:
-            if detail["name"] not in fed:
-                self.outputs.append(api.new_buffer(np.zeros(math.prod(detail["shape"]), np.float32)))
-                self._delegate.bind_buffer_to_tensor(self.outputs[-1], int(detail["index"]))
+        free = [detail for detail in given if detail["name"] not in fed.values()]
+        self._inputs = [int(detail["index"]) for detail in free[: len(free) - further]]
+        self.further = [self._bound(detail, api) for detail in free[len(free) - further :]]
+        self.outputs = [self._bound(detail, api) for detail in made if detail["name"] not in fed]
 
     def begin(self, inputs: Sequence[Any]) -> None:
         """Take these buffers as inputs, and zeros as states."""
@@ -65,5 +67,11 @@ class Postprocess:
     def close(self) -> None:
         """Free the model's memory on the GPU, and its outputs."""
         self._delegate.close()
-        for buffer in self.outputs:
+        for buffer in (*self.outputs, *self.further):
             buffer.release()
+
+    def _bound(self, detail: dict[str, Any], api: fb.Backend) -> Any:
+        """A new buffer that is a tensor."""
+        buffer = api.new_buffer(np.zeros(math.prod(detail["shape"]), np.float32))
+        self._delegate.bind_buffer_to_tensor(buffer, int(detail["index"]))
+        return buffer

@@ -105,6 +105,10 @@ class Mask:
     """Names of the classes; empty if the values are covered parts."""
 
 
+AddMasks = Callable[[list[dict[str, Any]]], None]
+"""Adds a mask to each result of a frame, as COCO's run-length encoding."""
+
+
 @dataclass(frozen=True)
 class Finder:
     """A task's arithmetic for one video: NumPy finds the results of each frame in the model's outputs.
@@ -124,6 +128,18 @@ class Finder:
     """Gives a function that paints the last frame below the marks, on any thread; None if the task only marks it."""
     variants: Sequence[Variant] = ()
     """Variants of what is found; the first is the default."""
+    add_masks: AddMasks | None = None
+    """Adds the masks of objects to the last frame's results; None if objects have none of their own.
+
+    It is called only if somebody takes the results, because what masks are made of is read from the GPU then.
+    """
+
+    def find_in_full(self, run: Run) -> list[dict[str, Any]]:
+        """The results of the next frame, with the masks of objects."""
+        found = self.find(run)
+        if self.add_masks is not None:
+            self.add_masks(found)
+        return found
 
 
 @dataclass(frozen=True)
@@ -159,10 +175,15 @@ class Drawing:
     """Gives the results of the last draw, as ``Finder.find``; None if the picture is the only result."""
     mask: Callable[[], Mask] | None = None
     """Makes the mask, once; None if the task has none."""
+    add_masks: AddMasks | None = None
+    """Adds the masks of objects to ``results``, as ``Finder.add_masks``."""
 
-    def found(self) -> list[dict[str, Any]]:
-        """The results of the last draw; none if the picture is the only result."""
-        return [] if self.results is None else self.results()
+    def found(self, *, in_full: bool) -> list[dict[str, Any]]:
+        """The results of the last draw; none if the picture is the only result. ``in_full``: with objects' masks."""
+        found = [] if self.results is None else self.results()
+        if in_full and self.add_masks is not None:
+            self.add_masks(found)
+        return found
 
     def draw_marks(self, picture: fb.GlTexture, marks: fb.video.Overlay) -> None:
         """Draw the marks of the last draw over its picture, if the task has some."""
@@ -192,7 +213,8 @@ def draw_found(scene: Scene, finder: Finder, show: Show | None = None) -> Drawin
             show(frame, buffers)
 
     mask = finder.mask
-    return Drawing(draw, finder.variants, finder.mark, lambda: found, None if mask is None else lambda: mask)
+    make = None if mask is None else lambda: mask
+    return Drawing(draw, finder.variants, finder.mark, lambda: found, make, finder.add_masks)
 
 
 class Match(IntEnum):

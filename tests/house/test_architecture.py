@@ -56,8 +56,8 @@ FLOORS = {
     "gpu_delegate automatic alone signature_runner interpreter custom_operators "
     "tensor_buffer signatures compiled_model",
     "video": "assets tflite_writer models apis feedback further_inputs model_options copies signals layouts "
-    "model_metadata selection answer_graph postprocess candidate_graph class_graph network model_file task vision "
-    "head heads times results.rows tasks work results session workers live "
+    "model_metadata selection answer_graph postprocess candidate_graph class_graph network prototype_graph model_file "
+    "task vision head heads times results.rows tasks work results session workers live "
     "mediapipe.core.containers mediapipe.core.errors mediapipe.calculators mediapipe.core mediapipe.vision mediapipe",
     "tools.certify": "cases graphs *",
     "tools": "common.console common measure plots evaluation displays commands",

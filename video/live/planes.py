@@ -95,7 +95,7 @@ class PlanesView:
         if frame.size != self._size:  # a stream that came back: NVDEC does not scale
             previous = None
             self._use(frame.size)
-        return self._finder.find(partial(self._network.run_on, frame, previous=previous))
+        return self._finder.find_in_full(partial(self._network.run_on, frame, previous=previous))
 
     def pixels(self) -> npt.NDArray[Any]:
         assert self._frame is not None

@@ -72,7 +72,7 @@ class TexturesView:
 
     def find(self, frame: fb.Frame) -> list[dict[str, Any]]:
         self._task.draw(frame.texture)
-        found = self._task.found()
+        found = self._task.found(in_full=True)
         if self._task.results is None:
             self._viewer.finish()  # the picture is the result
         self._viewer.timer.end()

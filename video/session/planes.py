@@ -52,10 +52,11 @@ class Planes:
                 self._previous, self._last = self._last, frame
                 return frame
 
-    def find(self, frame: fb.Frame) -> list[dict[str, Any]]:
+    def find(self, frame: fb.Frame, *, in_full: bool) -> list[dict[str, Any]]:
         """Run the model on a frame, and find things in its outputs."""
+        find = self._finder.find_in_full if in_full else self._finder.find
         with self._times.stage("model"):
-            return self._finder.find(partial(self._run, frame))
+            return find(partial(self._run, frame))
 
     def mark(self, *, is_seen: bool) -> None:
         """Make the marks of the last frame."""

@@ -51,8 +51,8 @@ class Renderer(Protocol):
         """The next frame that counts; None at the end. Raises SourceError."""
         ...
 
-    def find(self, frame: fb.Frame) -> list[dict[str, Any]]:
-        """Run the model on a frame. Returns what was found in it."""
+    def find(self, frame: fb.Frame, *, in_full: bool) -> list[dict[str, Any]]:
+        """Run the model on a frame. Returns what was found in it, with the masks of objects if ``in_full``."""
         ...
 
     def mark(self, *, is_seen: bool) -> None:
@@ -153,7 +153,8 @@ class Session:
         """
         began, work = time.perf_counter(), work or self.work
         frames, first, outputs = 0, 0, contextlib.ExitStack()
-        for rows in self._run(work, str(source), place, outputs):
+        in_full = bool({"jsonl", "parquet"}.intersection(work.save)) or ("masks" in work.save and work.masks == "rle")
+        for rows in self._run(work, str(source), place, outputs, in_full=in_full):
             if not frames:
                 first = fb.transfers.bytes
             frames += 1
@@ -184,10 +185,14 @@ class Session:
         ``place`` nothing is written. The outputs take their places when the last frame was taken.
         """
         with contextlib.ExitStack() as outputs:
-            yield from self._run(work, source, place, outputs)
+            yield from self._run(work, source, place, outputs, in_full=True)
 
-    def _run(self, work: Work, source: str, place: Path | None, outputs: contextlib.ExitStack) -> Iterator[list[Row]]:
+    def _run(
+        self, work: Work, source: str, place: Path | None, outputs: contextlib.ExitStack, *, in_full: bool
+    ) -> Iterator[list[Row]]:
         """Find and write what is in each frame. While the caller has its rows, its own context and guard are in force.
+
+        ``in_full``: rows have the masks of objects.
 
         The files are complete, and in their places, when ``outputs`` is closed. After an error that is done here.
         """
@@ -214,7 +219,7 @@ class Session:
                     if frame is None:
                         written.end()
                         return
-                    found = renderer.find(frame)
+                    found = renderer.find(frame, in_full=in_full)
                     if mask is not None and work.masks == "rle":
                         add_run_lengths(found, mask)
                     rows = make_rows(work.named or source, frame.time, number, found)

@@ -39,11 +39,11 @@ class Textures:
         with self._times.stage(WAIT):
             return next(self._frames, None)
 
-    def find(self, frame: fb.Frame) -> list[dict[str, Any]]:
+    def find(self, frame: fb.Frame, *, in_full: bool) -> list[dict[str, Any]]:
         """Draw the picture of a frame. Returns what was found in it."""
         self._timer.mark("draw")
         self._drawing.draw(frame.texture)
-        return self._drawing.found()
+        return self._drawing.found(in_full=in_full)
 
     def mark(self, *, is_seen: bool) -> None:
         """Draw the marks of the last frame over the picture."""

@@ -17,8 +17,9 @@ from ..heads import best_fit, decoder_of
 from ..heads.yolo_segments import parts_of
 from ..layouts import PictureShape
 from ..network import Crop, Values
+from ..prototype_graph import PrototypeSums
 from ..task import Drawing, Finder, Fit, Mask, Model, Run, Scene, VideoTask, draw_found
-from ..vision.instances import Instance, Part, classes_of, instance, part_of
+from ..vision.instances import Instance, Part, classes_of, instances, part_of
 from ..vision.labels import add_names, class_names
 from ..vision.masks import OPACITY
 from ..vision.palette import palette
@@ -43,24 +44,36 @@ class Instances:
         self.names = class_names(labels, self._decoder.classes, known, usual)
         self.crop = self._decoder.crop(model, size)
         self._sampling = self._decoder.sampling(model, self.crop, mean, std)
-        self.objects, self.masks = list[detect.Detection](), list[Instance]()
-        self.coefficients = np.zeros((0, 0), np.float32)
+        parts = parts_of(model)
+        assert parts is not None, "the head knows the model"
+        self._sums = PrototypeSums(*parts[1:])
+        self.objects, self.parts = list[detect.Detection](), list[Part]()
+        self.coefficients: npt.NDArray[np.float32] = np.zeros((0, 0), np.float32)
+        self._outputs: Sequence[npt.NDArray[np.float32]] = ()
+        self._masks: list[Instance] | None = []
 
     def find(self, run: Run) -> list[dict[str, Any]]:
-        """Find the objects of the next frame, as rows."""
-        found = sound(self._decoder.decode(run(self._sampling), self._decoder.least))
-        assert found.coefficients is not None and found.prototypes is not None, "heads of instances find masks"
-        self.coefficients, prototypes = found.coefficients, found.prototypes
-        parts = [part_of(box, self._size) for box in in_pixels(found.boxes, self.crop)]
-        self.masks = [
-            instance(each, prototypes, part, self.crop) for each, part in zip(found.coefficients, parts, strict=True)
-        ]
+        """Find the objects of the next frame, as rows without masks."""
+        self._outputs, self._masks = run(self._sampling), None
+        found = sound(self._decoder.decode(self._outputs, self._decoder.least))
+        assert found.coefficients is not None, "heads of instances find masks"
+        self.coefficients = found.coefficients
+        self.parts = [part_of(box, self._size) for box in in_pixels(found.boxes, self.crop)]
         self.objects = detect.match(detect.detections(found, self.crop), self.objects)
         add_names(self.names, self.numbers)
-        return [
-            {**detect.as_row(each, self.names), "mask": encode_part(mask, (part.left, part.top), self._size)}
-            for each, (part, mask) in zip(self.objects, self.masks, strict=True)
-        ]
+        return [detect.as_row(each, self.names) for each in self.objects]
+
+    @property
+    def masks(self) -> list[Instance]:
+        """The masks of the objects. Their sums of prototypes are read from the GPU when they are first asked for."""
+        if self._masks is None:
+            self._masks = instances(self._outputs, self.coefficients, self._sums, self.parts, self.crop)
+        return self._masks
+
+    def add_masks(self, rows: list[dict[str, Any]]) -> None:
+        """Add the objects' masks to the rows of ``find``."""
+        for row, (part, mask) in zip(rows, self.masks, strict=True):
+            row["mask"] = encode_part(mask, (part.left, part.top), self._size)
 
     @property
     def numbers(self) -> list[int]:
@@ -100,7 +113,7 @@ def finder(
 
 def _finder(found: Instances, size: tuple[int, int]) -> Finder:
     mask = Mask(found.classes, partial(found.colored, size), ("nothing", *found.names))
-    return Finder(found.find, found.mark, mask, found.colored, found.paint)
+    return Finder(found.find, found.mark, mask, found.colored, found.paint, add_masks=found.add_masks)
 
 
 def _paint(masks: list[Instance], numbers: list[int], planes: fb.video.Planes) -> None:
@@ -159,7 +172,7 @@ def drawing(scene: Scene, labels: Path | None = None, mean: Values | None = None
         scene.picture.copy_from(frame)
         colors = palette(max([0, *found.numbers]) + 1)
         # The first object is drawn last: of those that overlap it is seen.
-        for row, (part, _), number in [*zip(found.coefficients, found.masks, found.numbers, strict=True)][::-1]:
+        for row, part, number in [*zip(found.coefficients, found.parts, found.numbers, strict=True)][::-1]:
             if part.right > part.left and part.bottom > part.top:
                 uniforms = _uniforms(part, row, size, found.crop, shape)
                 uniforms["tint"] = colors[number]

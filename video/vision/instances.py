@@ -7,12 +7,14 @@ enlarged bilinearly to the frame; above 0, where the probability is over a half,
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from ..network import Crop
+from ..prototype_graph import PrototypeSums
 
 Array = npt.NDArray[Any]
 
@@ -44,16 +46,30 @@ def part_of(box: Array, size: tuple[int, int]) -> Part:
     return Part(*(math.ceil(value) for value in np.clip(box.astype(float), 0, limits)))
 
 
-def instance(coefficients: Array, prototypes: Array, part: Part, crop: Crop) -> Instance:
-    """The mask of an object in ``part`` of the frame.
+def instances(
+    outputs: Sequence[Array], coefficients: Array, sums: PrototypeSums, parts: Sequence[Part], crop: Crop
+) -> list[Instance]:
+    """The masks of objects in their ``parts`` of the frame, with the coefficients (n, prototypes) of each.
 
-    ``prototypes`` (height, width, n) cover ``crop`` (x, y, width, height), in pixels of the frame.
+    ``sums`` are those of the prototypes in ``outputs``, which cover ``crop`` (x, y, width, height), in pixels of the
+    frame.
     """
-    height, width, _ = prototypes.shape
-    down = bilinear(part.top, part.bottom, crop[1], crop[3], height)
-    across = bilinear(part.left, part.right, crop[0], crop[2], width)
-    values = down @ (prototypes @ coefficients) @ across.T
-    return Instance(part, values > 0)
+    width, height = sums.shape.size
+    downs = [bilinear(part.top, part.bottom, crop[1], crop[3], height) for part in parts]
+    spans = [_span(down) for down in downs]
+    found = list[Instance]()
+    for part, down, (first, last), values in zip(
+        parts, downs, spans, sums.of(outputs, coefficients, spans), strict=True
+    ):
+        across = bilinear(part.left, part.right, crop[0], crop[2], width)
+        found.append(Instance(part, down[:, first:last] @ values @ across.T > 0))
+    return found
+
+
+def _span(weights: Array) -> tuple[int, int]:
+    """The first and the last row, which does not count, of cells that have weight in pixels (pixels, cells)."""
+    used = np.flatnonzero(weights.any(axis=0))
+    return (int(used[0]), int(used[-1]) + 1) if used.size else (0, 0)
 
 
 def bilinear(first: int, last: int, start: float, length: float, cells: int) -> Array:

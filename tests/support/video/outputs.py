@@ -23,8 +23,10 @@ def outputs_on(device: Device, arrays: Sequence[npt.NDArray[Any]]) -> Iterator[O
     api = GL if is_null else api_of("auto")
     options = fb.GpuDelegateOptions(backend="null" if is_null else api.name)
 
-    def postprocess(_: object, content: bytes, inputs: Sequence[Any], feedback: dict[str, str] | None) -> Postprocess:
-        made.append(Postprocess(content, options, api, feedback))
+    def postprocess(
+        _: object, content: bytes, inputs: Sequence[Any], feedback: dict[str, str] | None, further: int
+    ) -> Postprocess:
+        made.append(Postprocess(content, options, api, feedback, further))
         made[-1].begin(inputs)
         return made[-1]
 

@@ -16,12 +16,16 @@ from typer.testing import CliRunner
 
 import framebind as fb
 from framebind.__main__ import app
+from framebind.interop.device import Device
+from framebind.video.copies import DETECTIONS, copied_for
 from framebind.video.head import in_pixels
 from framebind.video.heads import best_fit, decoder_of
+from framebind.video.layouts import Layout, PictureShape
 from framebind.video.model_metadata import ModelMetadata
+from framebind.video.prototype_graph import OBJECTS, PrototypeSums
 from framebind.video.session.session import Session
 from framebind.video.task import Match
-from framebind.video.vision.instances import classes_of, instance, part_of
+from framebind.video.vision.instances import classes_of, instances, part_of
 from framebind.video.vision.masks import OPACITY
 from framebind.video.vision.palette import palette
 from framebind.video.vision.run_lengths import encode, encode_part
@@ -29,6 +33,7 @@ from framebind.video.work import Work
 from support.demo_models import segments
 from support.heads import assert_found, candidates, expected, model_of
 from support.video.clips import write_clip
+from support.video.outputs import outputs_on
 
 SIZE = (64, 96)
 
@@ -70,9 +75,11 @@ def test_masks_are_decoded_by_the_formulas(form: str, is_first: bool) -> None:
     assert decoder.classes == (None if form == "selected" else 3)
     found, crop = decoder.decode(outputs, 0.5), decoder.crop(model, frame)
     assert_found(found, wanted)
-    assert crop == (-4.5, 0, 39, 26) and found.coefficients is not None and found.prototypes is not None
-    for row, box, weights in zip(numbers, in_pixels(found.boxes, crop), found.coefficients, strict=True):
-        part, mask = instance(weights, found.prototypes, part_of(box, frame), crop)
+    assert crop == (-4.5, 0, 39, 26) and found.coefficients is not None
+    places = in_pixels(found.boxes, crop)
+    sums = PrototypeSums(1, PictureShape(16, 24, 8, "nchw" if is_first else "nhwc"))
+    masks = instances(outputs, found.coefficients, sums, [part_of(box, frame) for box in places], crop)
+    for row, box, (part, mask) in zip(numbers, places, masks, strict=True):
         values = np.sum([prototypes[..., n] * coefficients[row, n] for n in range(8)], axis=0)
         for y in range(frame[1]):
             for x in range(frame[0]):
@@ -82,6 +89,25 @@ def test_masks_are_decoded_by_the_formulas(form: str, is_first: bool) -> None:
                     raise AssertionError(f"{x}, {y} is on the wrong side of {box}")
                 if is_inside and abs(value) > 1e-5:
                     assert mask[y - part.top, x - part.left] == (value > 0)
+
+
+@pytest.mark.parametrize("layout", ["nchw", "nhwc"])
+def test_the_gpu_makes_the_same_masks_and_only_rows_of_them_are_read(layout: Layout, gpu: Device) -> None:
+    random, shape, frame = np.random.default_rng(1), PictureShape(24, 40, 32, layout), (160, 96)
+    prototypes = random.normal(size=(24, 40, 32)).astype(np.float32)
+    coefficients = random.normal(size=(OBJECTS + 3, 32)).astype(np.float32)
+    corners = np.sort(random.random((OBJECTS + 3, 2, 2)), axis=1).reshape(-1, 4) * [*frame, *frame]
+    parts, arrays = [part_of(box, frame) for box in corners], [shape.to_tensor(prototypes)]
+    wanted = instances(arrays, coefficients, PrototypeSums(0, shape), parts, (0, 0, *frame))
+    with outputs_on(gpu, arrays) as outputs:
+        sums = PrototypeSums(0, shape)
+        instances(outputs, coefficients, sums, parts, (0, 0, *frame))
+        fb.transfers.reset()
+        found = instances(outputs, coefficients, sums, parts, (0, 0, *frame))
+    differing = [np.count_nonzero(one.mask != other.mask) for one, other in zip(found, wanted, strict=True)]
+    assert sum(differing) <= 1e-4 * sum(each.mask.size for each in wanted), "sums round otherwise"
+    rows = [-(-each.bottom // 4) + 2 - each.top // 4 for each in parts]
+    assert 0 < copied_for(DETECTIONS) == fb.transfers.bytes <= coefficients.nbytes + 4 * 40 * sum(rows)
 
 
 def test_metadata_and_other_models() -> None:
@@ -105,9 +131,10 @@ def test_run_lengths_of_a_part_are_those_of_the_whole(place: tuple[int, int]) ->
 
 
 def test_of_objects_that_overlap_the_likeliest_is_seen() -> None:
-    one = instance(np.ones(1), np.ones((2, 2, 1)), part_of(np.array([0, 0, 2, 2]), (4, 3)), (0, 0, 4, 3))
-    other = instance(np.ones(1), np.ones((2, 2, 1)), part_of(np.array([0.5, 1, 9, 9]), (4, 3)), (0, 0, 4, 3))
-    assert classes_of([one, other], [4, 0], (4, 3)).tolist() == [[5, 5, 0, 0], [5, 5, 1, 1], [0, 1, 1, 1]]
+    parts = [part_of(np.array(box), (4, 3)) for box in ([0, 0, 2, 2], [0.5, 1, 9, 9])]
+    sums = PrototypeSums(0, PictureShape(2, 2, 1))
+    found = instances([np.ones((1, 2, 2, 1), np.float32)], np.ones((2, 1), np.float32), sums, parts, (0, 0, 4, 3))
+    assert classes_of(found, [4, 0], (4, 3)).tolist() == [[5, 5, 0, 0], [5, 5, 1, 1], [0, 1, 1, 1]]
 
 
 @pytest.fixture
@@ -136,6 +163,16 @@ def test_the_gpu_draws_the_masks_that_the_cpu_finds(model: str, tmp_path: Path) 
     shares = OPACITY * (numbers > 0)[..., None]
     np.testing.assert_allclose(after[inside], (before * (1 - shares) + colors[numbers] * shares)[inside], atol=1)
     assert {*np.unique(numbers[inside])} == {0, 1, 2}
+
+
+def test_a_painted_video_reads_no_masks(model: str, tmp_path: Path) -> None:
+    (folder := tmp_path / "frames").mkdir()
+    for number in range(3):
+        cv2.imwrite(str(folder / f"{number}.png"), np.full((80, 128, 3), 90, np.uint8))
+    work = Work("instances", model, save=("video",), suffix=".png")
+    with Session(work, road="textures") as session:
+        assert session.process(folder, tmp_path / "out")["frames"] == 3
+    assert copied_for(DETECTIONS) == 3 * 4 * 38 * 84, "the rows alone"
 
 
 def test_the_cpu_paints_the_same_on_the_decoders_frames(model: str, tmp_path: Path) -> None:

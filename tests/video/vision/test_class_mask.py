@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
+import cv2
 import numpy as np
 import numpy.typing as npt
 import pytest
@@ -14,7 +16,10 @@ from framebind.interop.null.device import NullDevice
 from framebind.video.class_graph import STAY, class_graph, together_of
 from framebind.video.copies import DETECTIONS, copied_for
 from framebind.video.layouts import Layout, PictureShape
+from framebind.video.session.session import Session
 from framebind.video.vision.class_mask import ClassMask
+from framebind.video.work import Work
+from support.demo_models import brightness
 from support.video.outputs import outputs_on
 
 Array = npt.NDArray[Any]
@@ -52,6 +57,19 @@ def test_the_classes_of_a_video(layout: Layout, gpu: Device) -> None:
         for values in stored:
             on_cpu.smooth([values])
         np.testing.assert_array_equal(on_cpu.small, wanted[-1])
+
+
+@pytest.mark.parametrize("context", ["gl"], indirect=True)
+def test_a_painted_video_reads_counts_alone(tmp_path: Path, context: fb.GlContext) -> None:
+    (model := tmp_path / "model.tflite").write_bytes(brightness(21))
+    (folder := tmp_path / "frames").mkdir()
+    for number in range(3):
+        cv2.imwrite(str(folder / f"{number}.png"), np.full((48, 64, 3), 200, np.uint8))
+    work = Work("segment", str(model), save=("video",), suffix=".png")
+    with Session(work, road="textures") as session:
+        (*_, last) = session.frames(work, str(folder), tmp_path / "out")
+    assert [(row["class"], row["share"]) for row in last] == [("person", 1.0)]
+    assert copied_for(DETECTIONS) == (3 + 1) * 4 * 21, "the counts of each frame, and once those of the legend"
 
 
 def test_several_classes_are_digits_of_one_float() -> None:
