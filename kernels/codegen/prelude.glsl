@@ -26,7 +26,8 @@
 #define UNPACK_BYTES(w) vec4(bitfieldExtract(w, 0, 8), bitfieldExtract(w, 8, 8), bitfieldExtract(w, 16, 8), bitfieldExtract(w, 24, 8))
 #define UNPACK_SHORTS(a, b) vec4(bitfieldExtract(a, 0, 16), bitfieldExtract(a, 16, 16), bitfieldExtract(b, 0, 16), bitfieldExtract(b, 16, 16))
 #define PACK_HALF4(v) uvec2(packHalf2x16((v).xy), packHalf2x16((v).zw))
-#define NEAREST_HALF4(v) UNPACK_HALF4(PACK_HALF4(v))
+// NVIDIA's compiler takes unpacking what was packed for nothing to do, and does not round: a zero that it does not know.
+#define NEAREST_HALF4(v) UNPACK_HALF4(PACK_HALF4(v) ^ uvec2(gl_NumWorkGroups.z >> 1))
 // One half of a buffer of words. Another invocation may store the other half of the word at the same time.
 #define LOAD_HALF(memory, i) unpackHalf2x16(memory[(i) >> 1] >> uint(((i) & 1) * 16)).x
 #define STORE_HALF(memory, i, v) \

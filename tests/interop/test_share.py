@@ -20,7 +20,7 @@ import pyopencl
 import pytest
 
 import framebind as fb
-from framebind.delegate.plan.binding import TextureMapping
+from framebind.delegate.plan.binding import Binding, TextureMapping
 from framebind.delegate.run.bindings import make_binding
 from framebind.interop.cl.compute.device import ClDevice
 from framebind.interop.cl.context import all_devices
@@ -200,6 +200,13 @@ def bind(pair: Pair, texture: fb.GlTexture, write: bool, previous: Any = None, *
     return make_binding(pair.device, texture, tensor, 0, write=write, mapping=given, previous=previous)
 
 
+def run_copy(pair: Pair, frame: Binding, result: Binding) -> None:
+    kernel = copy_source(pair.device, frame.view, result.view)
+    given = {n: b.parameters for n, b in (("src", frame), ("dst", result)) if b.parameters}
+    a, b = (Operand(x.resource, 0, x.view.nbytes) for x in (frame, result))
+    pair.device.record([step(pair.device, kernel, a, b, "copy", **given)]).run()
+
+
 @pytest.mark.parametrize("format", ["rgba8", "rgba16f", "rgba32f", "r32f"])
 def test_a_texture_in_and_a_texture_out(pair: Pair, format: str) -> None:
     channels = 4 if format.startswith("rgba") else 1
@@ -210,16 +217,20 @@ def test_a_texture_in_and_a_texture_out(pair: Pair, format: str) -> None:
         texels[..., 3] = 255 if dtype is np.uint8 else 1
     source, target = fb.GlTexture(8, 6, format, texels), fb.GlTexture(8, 6, format)
     frame, result = bind(pair, source, False, mean=0.5, std=0.25), bind(pair, target, True, mean=0.5, std=0.25)
-    device = pair.device
-    kernel = copy_source(device, frame.view, result.view)
-    given = {n: b.parameters for n, b in (("src", frame), ("dst", result)) if b.parameters}
-    a, b = (Operand(x.resource, 0, x.view.nbytes) for x in (frame, result))
-    commands = device.record([step(device, kernel, a, b, "copy", **given)])
     fb.transfers.reset()
     with fb.transfer_guard("disallow"):
-        commands.run()
+        run_copy(pair, frame, result)
     assert np.array_equal(target.read(), texels)
     assert fb.transfers.bytes_except("texture readback") == 0
+
+
+def test_beyond_a_texture_is_its_padding(pair: Pair) -> None:
+    white, target = fb.GlTexture(4, 2, "rgba8", np.full((2, 4, 4), 255, np.uint8)), fb.GlTexture(8, 6, "rgba32f")
+    frame, result = bind(pair, white, False, crop=(-2, -2, 8, 6), pad=(0.25,)), bind(pair, target, True)
+    run_copy(pair, frame, result)
+    expected = np.full((6, 8, 3), 0.25, np.float32)
+    expected[2:4, 2:6] = 1
+    np.testing.assert_array_equal(target.read()[..., :3], expected)
 
 
 def test_another_texture_or_crop_allocates_nothing(pair: Pair) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from ....kernels.codegen.source import Argument, KernelSource
 from ....kernels.tensor import slices
-from ....kernels.views import Dense, Picture
+from ....kernels.views import Dense, Picture, parameter_count
 from ...device import CommandList, Operand, Resource, Slot, Step
 from ...errors import BindingError
 from ...gl.buffer import GlBuffer
@@ -214,6 +214,6 @@ def _conversion(device: GlDevice, picture: Picture, dense: Dense, buffer: GlBuff
     batch, height, width, channels = dense.shape
     group_size = device.traits.group_size
     source = KernelSource("copy", arguments, group_size, -(-batch * height * width * slices(channels) // group_size))
-    parameters = {"dst" if write else "src": (0.0,) * 16}
+    parameters = {"dst" if write else "src": (0.0,) * parameter_count(picture)}
     label = "buffer to texture" if write else "texture to buffer"
     return device.record([Step(device.kernel(source), {"src": src, "dst": dst}, source.group_count, label, parameters)])
