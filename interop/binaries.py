@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
-from typing import Protocol
+from typing import NamedTuple, Protocol
+
+_PLACE = re.compile(r"(module [0-9a-f]{64}) (kernel_[0-9]{1,6}|program)")
 
 
 class BinaryStore(Protocol):
@@ -34,3 +37,26 @@ class BinaryStore(Protocol):
     def keep_number(self, what: str, number: int) -> None:
         """Keep a whole number that was measured."""
         ...
+
+
+class Place(NamedTuple):
+    """The place of a kernel in a store: the key of the compiled text that has it, and its name there."""
+
+    module: str
+    name: str
+
+
+def find_place(store: BinaryStore, key: str) -> Place | None:
+    """The kept place of the kernel of this key; None if there is none. What is no place is forgotten."""
+    kept = store.find(key)
+    match = _PLACE.fullmatch(kept.decode("ascii", "replace")) if kept else None
+    if match is None:
+        store.reject(key)
+        return None
+    return Place(match[1], match[2])
+
+
+def keep_place(store: BinaryStore, key: str, place: Place, binary: Callable[[], bytes | None]) -> None:
+    """Keep the place of the kernel of this key, and the compiled text once."""
+    store.keep(key, " ".join(place).encode)
+    store.keep(place.module, binary)

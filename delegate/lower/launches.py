@@ -63,7 +63,7 @@ class LabelledLaunch:
         """The tensor that it writes; the first, if there are several."""
         return next(iter(self.launch.writes.values()))
 
-    @property
+    @cached_property
     def arrays(self) -> dict[str, PackedArray]:
         """The launch's arrays, and the numbers of fused operations: one float4 for each operation that has any, named
         "epilogue_values<i>", or "gate_values<i>" in the prologue's epilogue.

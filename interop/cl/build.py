@@ -47,12 +47,12 @@ def build(
 
     If ``store`` has a binary of the text, and the driver takes it, nothing is compiled.
     """
-    binary = store.find(_key(text, options)) if store is not None else None
-    program = _load(context, binary, name) if binary else None
+    binary = store.find(key_of(text, options)) if store is not None else None
+    program = load(context, binary, name) if binary else None
     if program is None:
         if store is not None:
-            store.reject(_key(text, options))
-        program = _build(context, text, name, options)
+            store.reject(key_of(text, options))
+        program = compile_text(context, text, name, options)
     offer(program, text, options, store)
     return program
 
@@ -62,10 +62,10 @@ def offer(program: cl.Program, text: str, options: Sequence[str], store: BinaryS
     if store is None:
         return
     assembler = ptx.assembler(program.devices[0])  # held until all that wait were fetched: it then serves them all
-    store.keep(_key(text, options), lambda: _kept_form(program, assembler))
+    store.keep(key_of(text, options), lambda: kept_form(program, assembler))
 
 
-def _kept_form(program: cl.Program, assembler: ptx.Assembler) -> bytes | None:
+def kept_form(program: cl.Program, assembler: ptx.Assembler) -> bytes | None:
     """The binary that loads fastest: machine code instead of PTX, if the driver accepts it."""
     binary = program_binary(program)
     if binary is None or not ptx.is_ptx(binary):
@@ -76,10 +76,10 @@ def _kept_form(program: cl.Program, assembler: ptx.Assembler) -> bytes | None:
         log.info(f"PTX is kept, which the next start compiles: {error}")
         return binary
     name = str(program.get_info(cl.program_info.KERNEL_NAMES)).split(";")[0]
-    return binary if _load(program.context, code, name) is None else code
+    return binary if load(program.context, code, name) is None else code
 
 
-def _key(text: str, options: Sequence[str]) -> str:
+def key_of(text: str, options: Sequence[str]) -> str:
     """The key of a binary in the store: everything that decides it, except the driver."""
     return "\n".join([*options, text])
 
@@ -94,7 +94,7 @@ def program_binary(program: cl.Program) -> bytes | None:
     return found[0] if len(found) == 1 and found[0] else None
 
 
-def _load(context: cl.Context, binary: bytes, name: str) -> cl.Program | None:
+def load(context: cl.Context, binary: bytes, name: str) -> cl.Program | None:
     """A program from a binary of ``program_binary``; None if the driver does not accept it (any more)."""
     try:
         with warnings.catch_warnings():
@@ -108,7 +108,7 @@ def _load(context: cl.Context, binary: bytes, name: str) -> cl.Program | None:
     return program
 
 
-def _build(context: cl.Context, text: str, name: str, options: Sequence[str]) -> cl.Program:
+def compile_text(context: cl.Context, text: str, name: str, options: Sequence[str]) -> cl.Program:
     with warnings.catch_warnings():
         # Compilers say a lot about kernels that are right; and pyopencl warns that we go around its cache.
         warnings.simplefilter("ignore")

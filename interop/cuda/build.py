@@ -9,23 +9,20 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import logging
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ...kernels.codegen.cuda import CUDA, together
+from ...kernels.codegen.cuda import CUDA
 from ...kernels.codegen.one_dispatch import ProgramSource
-from ...kernels.codegen.render import render, render_program
+from ...kernels.codegen.render import render_program, render_together
 from ...kernels.codegen.source import KernelSource
-from ..binaries import BinaryStore
+from ..binaries import BinaryStore, Place, find_place, keep_place
 from ..errors import DeviceError, KernelError
 from . import nvrtc
 from .api import ask, check, driver
 from .context import CudaContext
 
 log = logging.getLogger("framebind")
-
-_PLACE = re.compile(r"(module [0-9a-f]{64}) (kernel_[0-9]{1,6})")
 
 
 class Module:
@@ -55,10 +52,9 @@ class Function:
     module: Module
     handle: int
     """The CUfunction."""
-    place: str
-    """The key of the module's machine code in a store, and the kernel's name there."""
+    place: Place
     key: str
-    """The key of the place in a store."""
+    """The key of its place in a store."""
 
 
 Source = KernelSource | ProgramSource
@@ -76,11 +72,13 @@ def build_together(context: CudaContext, sources: Sequence[Source], store: Binar
     found = _kept(context, keys, store) if store is not None else {}
     missing = {key: source for key, source in zip(keys, sources, strict=True) if key not in found}
     if missing:
-        module = Module(context, _compiled(context, list(missing.values())))
-        place = f"module {hashlib.sha256(module.code).hexdigest()}"
-        for number, key in enumerate(missing):
-            name = f"kernel_{number}"
-            found[key] = Function(module, module.function(name), f"{place} {name}", key)
+        code, names = _compiled(context, list(missing.values()))
+        module = Module(context, code)
+        kept = f"module {hashlib.sha256(code).hexdigest()}"
+        if store is not None:
+            store.reject(kept)  # what was kept by this name, but not found by its kernels
+        for key, name in zip(missing, names, strict=True):
+            found[key] = Function(module, module.function(name), Place(kept, name), key)
     for function in found.values():
         offer(function, store)
     return [found[key] for key in keys]
@@ -91,50 +89,55 @@ def _kept(context: CudaContext, keys: Sequence[str], store: BinaryStore) -> dict
     found: dict[str, Function] = {}
     modules: dict[str, Module] = {}
     for key in keys:
-        kept = store.find(key)
-        match = _PLACE.fullmatch(kept.decode("ascii", "replace")) if kept else None
-        code = store.find(match[1]) if match else None
-        if match is None or code is None:
+        place = find_place(store, key)
+        code = store.find(place.module) if place else None
+        if place is None or code is None:
             continue
         try:
-            if match[1] not in modules:
-                modules[match[1]] = Module(context, code)
-            found[key] = Function(modules[match[1]], modules[match[1]].function(match[2]), match[0], key)
+            if place.module not in modules:
+                modules[place.module] = Module(context, code)
+            module = modules[place.module]
+            found[key] = Function(module, module.function(place.name), place, key)
         except DeviceError as error:
             log.info(f"the driver does not take what was kept: {error}")
-            store.reject(match[1])
+            store.reject(place.module)
             store.reject(key)
     return found
 
 
-def _compiled(context: CudaContext, sources: Sequence[Source]) -> bytes:
-    """The machine code of kernels together. Raises KernelError with the first that does not compile alone."""
+def _compiled(context: CudaContext, sources: Sequence[Source]) -> tuple[bytes, list[str]]:
+    """The machine code of kernels together, and their names there. Raises KernelError with the first that does not
+    compile alone.
+    """
     architecture = nvrtc.architecture(context.capability)
-    kernels = [_text_and_name(source) for source in sources]
+    text, names = _rendered(sources)
     try:
-        return nvrtc.machine_code(together(kernels), architecture)
+        return nvrtc.machine_code(text, architecture), names
     except nvrtc.CompileError as all_of_them:
-        for text, name in kernels:
+        for source in sources:
+            text, _ = _rendered([source])
             try:
                 nvrtc.machine_code(text, architecture)
             except nvrtc.CompileError as error:
+                name = source.name if isinstance(source, KernelSource) else "program"
                 raise KernelError(name, str(context), str(error), text) from error
-        raise KernelError(kernels[0][1], str(context), str(all_of_them), together(kernels)) from all_of_them
+        raise KernelError(", ".join(names), str(context), str(all_of_them), text) from all_of_them
 
 
-def _text_and_name(source: Source) -> tuple[str, str]:
-    """The text of a source, and the name of its kernel there."""
-    if isinstance(source, KernelSource):
-        return render(source, CUDA), source.name
-    return render_program(source, CUDA), "program"
+def _rendered(sources: Sequence[Source]) -> tuple[str, list[str]]:
+    """The text of sources, and the name of each one's kernel. A program has a text of its own."""
+    kernels = [source for source in sources if isinstance(source, KernelSource)]
+    if kernels:
+        return render_together(kernels, CUDA)
+    (program,) = (source for source in sources if isinstance(source, ProgramSource))
+    return render_program(program, CUDA), ["program"]
 
 
 def offer(function: Function, store: BinaryStore | None) -> None:
     """Let the store keep the machine code of a kernel that is in use: its place in a module, and the module once."""
     if store is not None:
-        place, code = function.place, function.module.code
-        store.keep(function.key, place.encode)
-        store.keep(place.rpartition(" ")[0], lambda: code)
+        code = function.module.code
+        keep_place(store, function.key, function.place, lambda: code)
 
 
 def _key(context: CudaContext, source: Source) -> str:

@@ -7,11 +7,14 @@ from collections.abc import Mapping, Sequence
 
 from .one_dispatch import HEAD, ProgramSource, pool_names
 from .source import Argument, KernelSource, TileText
+from .texts import prelude
 
 
 class CFamily(ABC):
     """The base of the dialects OpenCL C and CUDA C++, which implement Dialect (dialect.py)."""
 
+    extension = ""
+    """The ending of its prelude's file."""
     global_space = ""
     """The words before the type of a pointer to memory."""
     local_space = ""
@@ -22,6 +25,18 @@ class CFamily(ABC):
     @abstractmethod
     def image(self, argument: Argument, name: str) -> str:
         """The parameter of a texture."""
+
+    @abstractmethod
+    def entry(self, source: KernelSource, elements: Mapping[str, str], tile: TileText) -> list[str]:
+        """The lines of a kernel after its macros: helper functions, and the entry point ``source.name``."""
+
+    def kernel(self, source: KernelSource, elements: Mapping[str, str], macros: Sequence[str], tile: TileText) -> str:
+        return self.with_prelude([*macros, *self.entry(source, elements, tile)])
+
+    def with_prelude(self, lines: Sequence[str]) -> str:
+        """The text of these lines, after what they use of the prelude."""
+        text = "\n".join(lines)
+        return f"{prelude(self.extension, text)}\n{text}"
 
     def element(self, arguments: Sequence[Argument]) -> str:
         """Returns float always: each load and store casts the pointer."""

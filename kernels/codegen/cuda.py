@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 
 from ..views import SLICE_BYTES, Picture, Plane, Quantized, Strided
 from .c_family import CFamily, line_of_body, switch_cases
 from .one_dispatch import ProgramSource
 from .source import Argument, Buffer, KernelSource, TileText, holds_integers
-from .texts import barrier, prelude, tile_function
+from .texts import barrier, tile_function
 
 INVOCATIONS_PER_UNIT = 512
 """The least number of invocations of a program that a compute unit keeps resident. It limits their registers to 128, as
@@ -34,7 +33,7 @@ class Cuda(CFamily):
     and the number of groups. It needs a cooperative launch.
     """
 
-    name = "cuda"
+    name = extension = "cuda"
     words = "uint2", "make_uint2(0u, 0u)", "uint2*"
     inline = "__forceinline__ "
 
@@ -92,19 +91,17 @@ class Cuda(CFamily):
         kind, largest = ("unsigned char", 255) if argument.unit == 1 else ("unsigned short", 65535)
         return f"({_cast(buffer, kind)})[{index}] / {largest}.0f"
 
-    def kernel(self, source: KernelSource, elements: Mapping[str, str], macros: Sequence[str], tile: TileText) -> str:
-        lines = [prelude("cuda"), *macros, f'#line 1 "{source.name}.kern"', tile.helpers]
+    def entry(self, source: KernelSource, elements: Mapping[str, str], tile: TileText) -> list[str]:
+        lines = [f'#line 1 "{source.name}.kern"', tile.helpers]
         lines.append(_entry(source.name, str(source.group_size), self.kernel_parameters(source, elements)))
         lines += [f"  __shared__ {kind} {name}[{count}];" for kind, name, count in source.shared]
         first = source.prologue.name if source.prologue is not None else source.name
         lines += [] if "AWAIT_INPUTS" in tile_function(first).body else ["  AWAIT_INPUTS;"]
-        lines.append("  int GROUP_ID = (int)blockIdx.x;")
-        lines += [line_of_body(source, tile), tile.body, "}\n"]
-        return "\n".join(lines)
+        return [*lines, "  int GROUP_ID = (int)blockIdx.x;", line_of_body(source, tile), tile.body, "}\n"]
 
     def program(self, source: ProgramSource, elements: Mapping[str, str], functions: Sequence[str]) -> str:
         """The text of a program. LOCAL is read for each step anew: reload_local_id in prelude.cuda."""
-        lines = [prelude("cuda"), barrier("cuda"), "#undef LOCAL", "#define LOCAL invocation"]
+        lines = [barrier("cuda"), "#undef LOCAL", "#define LOCAL invocation"]
         lines += ["#undef AWAIT_INPUTS", "#undef ALLOW_NEXT", "#define AWAIT_INPUTS", "#define ALLOW_NEXT", *functions]
         parameters = self.program_parameters(source, ("const int* table", "int rows", "uint* arrivals", "int groups"))
         resident = max(1, INVOCATIONS_PER_UNIT // source.group_size)
@@ -114,25 +111,10 @@ class Cuda(CFamily):
             lines.append(_TABLE_COPY.replace("COUNT", str(source.steps * source.row)))
         loop = _LOOP.replace("TABLE", "copy" if source.copies_table else "table")
         lines.append(loop.replace("ROW", str(source.row)).replace("CASES", switch_cases(source.kernels)))
-        return "\n".join(lines)
+        return self.with_prelude(lines)
 
 
 CUDA = Cuda()
-
-
-def together(kernels: Sequence[tuple[str, str]]) -> str:
-    """Texts of ``Cuda.kernel``, each with the name of its kernel, as one text.
-
-    Its kernels are called ``kernel_0``, ``kernel_1`` and so on. Each has a namespace, and its macros end with it.
-    """
-    common = prelude("cuda")
-    parts = [common]
-    for number, (text, name) in enumerate(kernels):
-        own = text.removeprefix(common)
-        macros = dict.fromkeys(re.findall(r"^#define (\w+)", own, re.MULTILINE))
-        parts += [f"namespace of_kernel_{number} {{", f"#define {name} kernel_{number}", own, "}"]
-        parts += [f"#undef {macro}" for macro in (name, *macros)]
-    return "\n".join(parts)
 
 
 # Declarations ---------------------------------------------------------------------------------------------------------

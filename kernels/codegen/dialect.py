@@ -84,3 +84,15 @@ class Dialect(Protocol):
     def program(self, source: ProgramSource, elements: Mapping[str, str], functions: Sequence[str]) -> str:
         """The text of a program that runs all steps in one dispatch. ``functions`` are its kernels."""
         ...
+
+
+class TextOfKernels(Dialect, Protocol):
+    """A dialect in which several kernels can be one text."""
+
+    def entry(self, source: KernelSource, elements: Mapping[str, str], tile: TileText) -> list[str]:
+        """The lines of a kernel after its macros: helper functions, and the entry point ``source.name``."""
+        ...
+
+    def with_prelude(self, lines: Sequence[str]) -> str:
+        """The text of these lines, after what they use of the prelude."""
+        ...

@@ -120,7 +120,7 @@ class Glsl:
         return f"{function}({buffer.name}[({index}) >> {shift}], {index})"
 
     def kernel(self, source: KernelSource, elements: Mapping[str, str], macros: Sequence[str], tile: TileText) -> str:
-        lines = self._head(source.group_size)
+        lines: list[str] = []
         for binding, (memory, arguments) in enumerate(source.memories.items()):
             readonly = "readonly " if all(a.access == "r" for a in arguments) else ""
             lines.append(_block(binding, readonly, elements[memory], memory))
@@ -136,7 +136,7 @@ class Glsl:
             lines.append(_texture(argument, f"{argument.name}_image", unit))
         lines += [f"shared {kind} {name}[{count}];" for kind, name, count in source.shared]
         lines += [*macros, "#line 1 7", f"{tile.helpers}void tile_function(int GROUP_ID) {tile.body}", _MAIN]
-        return "\n".join(lines)
+        return self._text(source.group_size, lines)
 
     def picture_macros(self, kernel: KernelSource) -> list[str]:
         """Macros of the pictures, which are global here."""
@@ -151,7 +151,7 @@ class Glsl:
         return ["#line 1 7", f"{tile.helpers}void tile_{number}({parameters}) {tile.body}"]
 
     def program(self, source: ProgramSource, elements: Mapping[str, str], functions: Sequence[str]) -> str:
-        lines, quarters = self._head(source.group_size), source.steps * source.row // 4
+        lines, quarters = list[str](), source.steps * source.row // 4
         for binding, (memory, arguments) in enumerate(source.memories.items()):
             qualifier = "readonly " if all(a.access == "r" for a in arguments) else "coherent "
             lines.append(_block(binding, qualifier, elements[memory], memory))
@@ -170,18 +170,19 @@ class Glsl:
         cases = [_case(number, kernel, rows) for number, kernel in enumerate(source.kernels)]
         loop = _LOOP.replace("TABLE", rows).replace("COPY", _TABLE_COPY if source.copies_table else "")
         lines.append(loop.replace("CASES", "\n".join(cases)).replace("QUARTER", str(source.row // 4)))
-        return "\n".join(lines)
+        return self._text(source.group_size, lines)
 
     def barrier_test(self, group_size: int) -> str:
         """The text of the kernel that tests the barrier before its first use."""
         blocks = [_block(i, "coherent ", "int", name) for i, name in enumerate(("cells", "stale_reads"))]
-        return "\n".join([*self._head(group_size), *blocks, *_barrier(2), _TEST])
+        return self._text(group_size, [*blocks, *_barrier(2), _TEST])
 
-    def _head(self, group_size: int) -> list[str]:
-        lines = [f"#version {self.version}"]
+    def _text(self, group_size: int, lines: Sequence[str]) -> str:
+        """The text of these lines, after the head of a shader and what they use of the prelude."""
+        head, text = [f"#version {self.version}"], "\n".join(lines)
         if self.version.endswith("es"):
-            lines += [f"precision highp {kind};" for kind in ("float", "int", "sampler2D", "image2D")]
-        return [*lines, f"layout(local_size_x = {group_size}) in;", prelude("glsl")]
+            head += [f"precision highp {kind};" for kind in ("float", "int", "sampler2D", "image2D")]
+        return "\n".join([*head, f"layout(local_size_x = {group_size}) in;", prelude("glsl", text), text])
 
 
 GLSL, GLSL_ES = Glsl("430 core"), Glsl("310 es")

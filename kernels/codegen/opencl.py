@@ -8,7 +8,7 @@ from ..views import SLICE_BYTES, Quantized, Strided
 from .c_family import CFamily, line_of_body, switch_cases
 from .one_dispatch import ProgramSource
 from .source import Argument, Buffer, KernelSource, TileText, holds_integers
-from .texts import barrier, prelude
+from .texts import barrier
 
 _CONTROL = (
     "__global const int* table", "int rows", "volatile __global uint* state", "int groups", "uint max_spins",
@@ -32,6 +32,7 @@ class OpenCl(CFamily):
     """
 
     name = "opencl"
+    extension = "cl"
     words = "uint2", "(uint2)(0u)", "__local uint2*"
     global_space = "__global "
     local_space = "__local "
@@ -112,18 +113,17 @@ class OpenCl(CFamily):
         kind, largest = ("uchar", 255) if argument.unit == 1 else ("ushort", 65535)
         return f"convert_float(({_cast(buffer, kind)})[{index}]) / {largest}.0f"
 
-    def kernel(self, source: KernelSource, elements: Mapping[str, str], macros: Sequence[str], tile: TileText) -> str:
-        lines = [prelude("cl"), *macros, f'#line 1 "{source.name}.kern"', tile.helpers]
+    def entry(self, source: KernelSource, elements: Mapping[str, str], tile: TileText) -> list[str]:
+        lines = [f'#line 1 "{source.name}.kern"', tile.helpers]
         lines.append(
             f"{_attributes(source.group_size)}void {source.name}({self.kernel_parameters(source, elements)}) {{"
         )
         lines += [f"  __local {kind} {name}[{count}];" for kind, name, count in source.shared]
-        lines += ["  int GROUP_ID = (int)get_group_id(0);", line_of_body(source, tile), tile.body, "}\n"]
-        return "\n".join(lines)
+        return [*lines, "  int GROUP_ID = (int)get_group_id(0);", line_of_body(source, tile), tile.body, "}\n"]
 
     def program(self, source: ProgramSource, elements: Mapping[str, str], functions: Sequence[str]) -> str:
         """The text of a program. LOCAL is read for each step anew: reload_local_id in prelude.cl."""
-        lines = [prelude("cl"), barrier("cl"), "#undef LOCAL", "#define LOCAL invocation", *functions]
+        lines = [barrier("cl"), "#undef LOCAL", "#define LOCAL invocation", *functions]
         parameters = self.program_parameters(source, _CONTROL)
         lines.append(f"{_attributes(source.group_size)}void program({parameters}) {{")
         lines += [f"  __local {kind} {name}[{count}];" for name, (kind, count) in source.pools.items()]
@@ -131,11 +131,11 @@ class OpenCl(CFamily):
             lines.append(_TABLE_COPY.replace("COUNT", str(source.steps * source.row)))
         loop = _LOOP.replace("TABLE", "__local int* row = copy" if source.copies_table else _TABLE)
         lines.append(loop.replace("ROW", str(source.row)).replace("CASES", switch_cases(source.kernels)))
-        return "\n".join(lines)
+        return self.with_prelude(lines)
 
     def barrier_test(self, group_size: int) -> str:
         """The text of the kernel that tests the barrier before its first use."""
-        return "\n".join([prelude("cl"), barrier("cl"), _attributes(group_size) + _TEST])
+        return self.with_prelude([barrier("cl"), _attributes(group_size) + _TEST])
 
 
 OPENCL = OpenCl()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -141,22 +142,22 @@ class KernelSource:
         """The name of the first argument that is written."""
         return next((a.name for a in self.arguments if "w" in a.access), "")
 
-    @property
+    @functools.cached_property
     def buffers(self) -> tuple[Argument, ...]:
         """The arguments that lie in buffers."""
         return tuple(a for a in self.arguments if a.has_memory and not a.is_texture)
 
-    @property
+    @functools.cached_property
     def textures(self) -> tuple[Argument, ...]:
         """The arguments that are textures: pictures, and planes of pictures."""
         return tuple(a for a in self.arguments if a.is_texture)
 
-    @property
+    @functools.cached_property
     def pictures(self) -> tuple[Argument, ...]:
         """The arguments that are sampled or stored at places, by parameters: textures, and pictures in planes."""
         return tuple(a for a in self.arguments if isinstance(a.view, Sampled))
 
-    @property
+    @functools.cached_property
     def memories(self) -> dict[str, list[Argument]]:
         """The buffers that a kernel is bound to, in binding order, each with the arguments that lie in it."""
         memories: dict[str, list[Argument]] = {}

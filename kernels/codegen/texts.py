@@ -40,6 +40,7 @@ from __future__ import annotations
 import functools
 import re
 from pathlib import Path
+from typing import NamedTuple
 
 from .source import KernelSource, TileText
 
@@ -62,10 +63,50 @@ def kernel_files() -> dict[str, Path]:
     return found
 
 
+class Definition(NamedTuple):
+    """A macro or a function of a prelude, with the names that its text uses; or a line that every kernel gets, without
+    a name.
+    """
+
+    name: str
+    text: str
+    uses: frozenset[str]
+
+
+def prelude(extension: str, text: str) -> str:
+    """The macros and helpers that a text uses, directly or through others: an API's own ones, and the common ones.
+
+    All of them would take half of the time in which a compiler makes a small kernel.
+    """
+    found = _definitions(extension)
+    by_name: dict[str, list[Definition]] = {}
+    for each in found:
+        by_name.setdefault(each.name, []).append(each)
+    used = {""}
+    waiting = _names(text).union(*(each.uses for each in by_name.get("", ()))) & by_name.keys()
+    while waiting:
+        used |= waiting
+        waiting = {name for known in waiting for each in by_name[known] for name in each.uses} & by_name.keys() - used
+    return "\n".join(each.text for each in found if each.name in used)
+
+
 @functools.cache
-def prelude(extension: str) -> str:
-    """The macros and helpers that an API's own prelude and the common ones define for every kernel."""
-    return "".join((HERE / f"prelude.{part}").read_text() for part in (extension, "fragments", "kern")).rstrip()
+def _definitions(extension: str) -> tuple[Definition, ...]:
+    """The definitions of a prelude, in order. A name may have several, one for each type or condition."""
+    whole = "".join((HERE / f"prelude.{part}").read_text() for part in (extension, "fragments", "kern"))
+    return tuple(
+        Definition(part["macro"] or part["function"] or "", part[0], _names(part[0]))
+        for part in _DEFINITION.finditer(re.sub(r"^//.*\n|^\n", "", whole, flags=re.MULTILINE))
+    )
+
+
+_DEFINITION = re.compile(
+    r"#define (?P<macro>\w+).*?(?<!\\)$|\w+ (?P<function>\w+)\((?:[^\n]*\}$|.*?^\}$)|[^\n]+", re.MULTILINE | re.DOTALL
+)
+
+
+def _names(text: str) -> frozenset[str]:
+    return frozenset(re.findall(r"[A-Za-z_]\w*", text))
 
 
 def barrier(extension: str) -> str:

@@ -6,6 +6,7 @@ import gc
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +21,12 @@ from framebind.interop.cl.compute.command_buffer import CommandBuffers
 from framebind.interop.cl.compute.device import ClDevice
 from framebind.interop.cl.context import all_devices, why_unusable
 from framebind.interop.cl.objects import IMAGE_FORMATS
+from framebind.interop.device import Step
 from framebind.interop.discovery.devices import open_device
 from framebind.interop.gl.compute.device import GlDevice
 from framebind.interop.null.device import NullDevice
 from framebind.kernels.views import Dense, Sliced
-from support.device_steps import SHAPE, bound, chain, content, convert, random, texels
+from support.device_steps import SHAPE, bound, chain, content, convert, copy_source, random, step, texels, whole
 from support.tiny_models import G, Op, T, build
 
 READ_WRITE = cl.mem_flags.READ_WRITE
@@ -492,6 +494,32 @@ def test_kernels_are_compiled_once_per_context(cl_context: fb.cl.ClContext) -> N
     assert second.kernel(steps[0].kernel.source) is steps[0].kernel
     second.close()
     assert open_device("opencl") is not first
+
+
+def test_steps_are_compiled_together(device: ClDevice, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernels of a list that are not built yet are one text; a kernel that is in two lists is compiled once."""
+    texts: list[str] = []
+    make: Callable[..., None] = cl.Program.__init__
+
+    def counting(program: cl.Program, context: cl.Context, *rest: Any) -> None:
+        texts.extend(rest if len(rest) == 1 else ())
+        make(program, context, *rest)
+
+    monkeypatch.setattr(cl.Program, "__init__", counting)
+    a, b = (device.buffer(2048, name) for name in "ab")
+
+    def step_with(expression: str, view: Any) -> Step:
+        return step(device, copy_source(device, view, Sliced(SHAPE), epilogue=((expression, ""),)), whole(a), whole(b))
+
+    steps = [step_with("v + F4(77.0f)", view) for view in (Dense(SHAPE), Sliced(SHAPE), Sliced(SHAPE, "f16"))]
+    device.record(steps[:2], "separate")
+    assert [text.count("__kernel ") for text in texts] == [2]
+    device.record([*steps, *steps], "separate")
+    assert [text.count("__kernel ") for text in texts] == [2, 1]
+    with pytest.raises(fb.KernelError, match=r"kernel 'copy'.*does not compile"):
+        device.record([step_with("v + F4(78.0f)", Sliced(SHAPE)), step_with("nonsense(v)", Dense(SHAPE))], "separate")
+    assert "nonsense(" in texts[-1] and texts[-1].count("__kernel ") == 1, "the one that does not compile alone"
+    device.record(steps, "separate")
 
 
 def test_build_failures_leave_no_file_and_no_warning(

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import framebind
+from framebind.kernels.codegen.cuda import CUDA
+from framebind.kernels.codegen.dialect import Dialect
 from framebind.kernels.codegen.glsl import GLSL, GLSL_ES
 from framebind.kernels.codegen.opencl import OPENCL
-from framebind.kernels.codegen.render import render
+from framebind.kernels.codegen.render import render, render_together
 from framebind.kernels.codegen.source import Argument, KernelSource
 from framebind.kernels.views import Dense, Picture, Sliced
 
@@ -61,3 +64,30 @@ def test_glsl_es_has_precisions_and_textures_have_units() -> None:
     assert glsl.startswith("#version 310 es\nprecision highp float;")
     assert "layout(binding = 0) uniform sampler2D src_image;" in glsl
     assert "return F4V(t.z, t.y, t.x, 0.0f);" in glsl
+
+
+@pytest.mark.parametrize("dialect", [GLSL, OPENCL, CUDA], ids=lambda dialect: dialect.name)
+def test_a_text_has_no_more_of_the_prelude_than_it_uses(dialect: Dialect) -> None:
+    source = relu_source(src=Sliced((1, 4, 4, 8)), dst=Sliced((1, 4, 4, 8)))
+    plain = render(source, dialect)
+    assert "error_function" not in plain and "resized_position" not in plain
+    text = render(replace(source, epilogue=(("shift_right(v, w, F4(8.0f))", ""),)), dialect)
+    for helper in ("float4 shift_right(", "float halved(", "#define F4V("):
+        assert text.count(helper) == 1, helper
+    assert "shift_left" not in text
+
+
+def test_kernels_of_one_text_have_names_of_their_own() -> None:
+    """A pad's helper function is there once for each pad. Sources that differ only in a stride that is the usual one
+    share a kernel.
+    """
+    copied, strided = (
+        relu_source(src=Sliced((1, 4, 4, 8), "f32", stride), dst=Dense((1, 4, 4, 8))) for stride in (0, 2)
+    )
+    pads = [replace(copied, name="pad", group_count=count) for count in (1, 2)]
+    for dialect in (OPENCL, CUDA):
+        text, names = render_together([copied, *pads, strided], dialect)
+        assert names == ["kernel_0", "kernel_1", "kernel_2", "kernel_0"] and copied != strided
+        assert [text.count(f"#define source_index source_index_{number}\n") for number in range(3)] == [0, 1, 1]
+        defined = re.findall(r"^#define (\w+)", text.partition("#define copy kernel_0")[2], re.MULTILINE)
+        assert set(re.findall(r"^#undef (\w+)", text, re.MULTILINE)) == {"copy", *defined}

@@ -15,7 +15,8 @@ from ...record.command_list import BaseCommandList, Record
 from ..api import check, own_errors
 from ..context import ClContext, wait_for_all
 from ..objects import ClBuffer, ClImage, Partner, Use
-from .recording import ClKernel, Recording
+from .kernel import ClKernel
+from .recording import Recording
 
 
 class ClCommandList(BaseCommandList[Recording]):

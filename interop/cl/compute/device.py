@@ -28,8 +28,9 @@ from .barrier import ClBarrier
 from .command_buffer import CommandBuffers
 from .commands import ClCommandList
 from .fence import ClFence
+from .kernel import ClKernel, build_kernels
 from .one_dispatch import record_as_one
-from .recording import ClKernel, Recording, record_separately
+from .recording import Recording, record_separately
 
 _READ_WRITE, _IMAGE2D = cl.mem_flags.READ_WRITE, cl.mem_object_type.IMAGE2D
 _ZEROS = np.zeros(4, np.float32)
@@ -108,9 +109,7 @@ class ClDevice(BaseDevice[ClKernel, ClCommandList, ClBarrier]):
         return ClKernel(self.context, source)
 
     def _compile(self, kernels: Collection[Kernel], store: BinaryStore | None) -> None:
-        for kernel in kernels:
-            assert isinstance(kernel, ClKernel)
-            kernel.program(store)
+        build_kernels(self.context, [kernel for kernel in kernels if isinstance(kernel, ClKernel)], store)
 
     def _prefers_one(self, steps: Sequence[Step]) -> bool:
         """The rule of record/one_dispatch.py. After a failure of one dispatch on this device the answer is no."""

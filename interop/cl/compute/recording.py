@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,51 +10,20 @@ from typing import Any
 import numpy as np
 import pyopencl as cl
 
-from ....kernels.codegen.opencl import OPENCL
-from ....kernels.codegen.render import render
-from ....kernels.codegen.source import KernelSource
 from ...binaries import BinaryStore
 from ...device import Resource, Slot, Step
-from ...errors import KernelError
 from ...record.barrier import BarrierWatch
 from ..api import check, loader
-from ..build import build, compile_options, offer
 from ..context import ClContext
 from ..objects import ClBuffer, ClImage
 from .command_buffer import CommandBuffer, CommandBuffers, Dispatch
+from .kernel import ClKernel, build_kernels
 
 Call = tuple[Callable[..., int], tuple[Any, ...]]
 Place = tuple[cl.Kernel, int]
 """An argument of a kernel object, by its index."""
 SlotPlace = tuple[ctypes.c_void_p, tuple[Any, ...]]
 """A cl_mem, and the arguments of clSetKernelArg that make it an argument of a kernel object."""
-
-
-class ClKernel:
-    """A kernel's program, built when it is first recorded by itself: steps that are one dispatch never need it.
-
-    Each step gets a kernel object of its own, which keeps its arguments between runs.
-    """
-
-    def __init__(self, context: ClContext, source: KernelSource) -> None:
-        self.context, self.source = context, source
-        self._program: cl.Program | None = None
-
-    @functools.cached_property
-    def _text(self) -> str:
-        return render(self.source, OPENCL)
-
-    def program(self, store: BinaryStore | None) -> cl.Program:
-        """The program: built now if it was not, and offered to the store. Raises KernelError with log and text."""
-        options = compile_options(self.context.device)
-        if self._program is not None:
-            offer(self._program, self._text, options, store)
-            return self._program
-        try:
-            self._program = build(self.context.context, self._text, self.source.name, options, store)
-        except cl.Error as error:
-            raise KernelError(self.source.name, str(self.context), str(error), self._text) from error
-        return self._program
 
 
 @dataclass
@@ -122,6 +90,7 @@ def record_separately(
 
     The other steps that follow each other become one command buffer, if the driver has cl_khr_command_buffer.
     """
+    build_kernels(context, [step.kernel for step in steps if isinstance(step.kernel, ClKernel)], store)
     recording = Recording()
     waiting: list[Dispatch] = []
 
@@ -135,7 +104,7 @@ def record_separately(
         waiting.clear()
 
     for number, step in enumerate(steps):
-        dispatch = _dispatch(recording, number, step, store)
+        dispatch = _dispatch(recording, number, step)
         recording.dispatches.append((step.label, dispatch))
         changes = step.parameters or any(isinstance(o.resource, Slot) for o in step.operands.values())
         if changes:
@@ -148,11 +117,11 @@ def record_separately(
     return recording
 
 
-def _dispatch(recording: Recording, number: int, step: Step, store: BinaryStore | None) -> Dispatch:
+def _dispatch(recording: Recording, number: int, step: Step) -> Dispatch:
     """A kernel object for the step, with every argument set but those that are slots, and its sizes."""
-    assert isinstance(step.kernel, ClKernel)
-    source = step.kernel.source
-    kernel = cl.Kernel(step.kernel.program(store), source.name)
+    assert isinstance(step.kernel, ClKernel) and step.kernel.built is not None
+    source, built = step.kernel.source, step.kernel.built
+    kernel = cl.Kernel(built.program, built.place.name)
     memories = [arguments[0] for arguments in source.memories.values()]
     for index, argument in enumerate([*memories, *source.textures]):
         recording.set_memory((kernel, index), step.operands[argument.name].resource)

@@ -14,8 +14,8 @@ from framebind.interop.cuda import nvrtc
 from framebind.interop.errors import DeviceError
 from framebind.interop.null.device import NullDevice
 from framebind.interop.record.one_dispatch import merge, why_not_one
-from framebind.kernels.codegen.cuda import CUDA, together
-from framebind.kernels.codegen.render import render, render_program
+from framebind.kernels.codegen.cuda import CUDA
+from framebind.kernels.codegen.render import render_program, render_together
 from framebind.kernels.codegen.source import Argument, KernelSource
 from framebind.kernels.codegen.texts import kernel_files, tile_function
 from framebind.kernels.operation import Lowering, Operation
@@ -56,18 +56,19 @@ def compiler() -> None:
 
 
 def compile_all(sources: Iterable[KernelSource], architecture: int) -> None:
-    """Compile distinct texts, as a device compiles a model's. Raises CompileError with the first that fails, alone."""
-    texts = list({render(source, CUDA): source.name for source in sources}.items())
-    for first in range(0, len(texts), TOGETHER):
-        batch = texts[first : first + TOGETHER]
+    """Compile the sources, as a device compiles a model's. Raises CompileError with the first that fails, alone."""
+    distinct = list(dict.fromkeys(sources))
+    for first in range(0, len(distinct), TOGETHER):
+        batch = distinct[first : first + TOGETHER]
+        text, names = render_together(batch, CUDA)
         try:
-            code = nvrtc.machine_code(together(batch), architecture)
+            code = nvrtc.machine_code(text, architecture)
         except nvrtc.CompileError:
-            for text, _ in batch:
-                nvrtc.machine_code(text, architecture)
+            for source in batch:
+                nvrtc.machine_code(render_together([source], CUDA)[0], architecture)
             raise
         assert code[:4] == b"\x7fELF"
-        assert all(f"kernel_{number}\0".encode() in code for number in range(len(batch)))
+        assert all(f"{name}\0".encode() in code for name in names)
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
