@@ -1,6 +1,10 @@
 // Times the convolutions of the quantized models by tensor cores, with activations and weights in halves and in 8 bits:
 //
 //     nvcc -O3 -arch=native -std=c++17 benchmarks/int8/units.cu -o units && ./units
+//     nvcc -O3 -arch=native -std=c++17 -DLARGER=1 benchmarks/int8/units.cu -o units && ./units
+//
+// LARGER is 1 for resnet18 at 224x224, 2 for yolov8n at 640x640 and 3 for a U-Net at 512x512, whose convolutions have more
+// pixels and channels than those of the models that are measured without it.
 //
 // The kernel is kernels/ops/convolution/matrix_conv.kern, with a fragment of eight channels in place of four for 8 bits:
 // as many bytes per load, and mma.sync.m16n8k32 of integers in place of m16n8k16 of halves, so half as many of both.
@@ -314,6 +318,24 @@ int main() {
   printf("{\"machine\": \"%s\", \"cuda\": %d}\n", found.name, driver);
   double alone = microseconds([](cudaStream_t stream) { nothing<<<132, GROUP, 0, stream>>>(); });
   printf("{\"layer\": \"nothing\", \"halves\": %.2f, \"bytes\": %.2f}\n", alone, alone);
+#if LARGER == 1
+  layer<56, 64, 64, 3, 4, 2>("resnet18 3x3, 64 to 64, 56x56");
+  layer<28, 128, 128, 3, 4, 4>("resnet18 3x3, 128 to 128, 28x28");
+  layer<14, 256, 256, 3, 2, 8>("resnet18 3x3, 256 to 256, 14x14");
+  layer<7, 512, 512, 3, 2, 8>("resnet18 3x3, 512 to 512, 7x7");
+#elif LARGER == 2
+  layer<160, 16, 16, 3, 2, 1>("yolov8n 3x3, 16 to 16, 160x160");
+  layer<80, 64, 64, 3, 4, 2>("yolov8n 3x3, 64 to 64, 80x80");
+  layer<80, 64, 80, 3, 4, 2>("yolov8n 3x3, 64 to 80, 80x80");
+  layer<40, 64, 64, 3, 4, 2>("yolov8n 3x3, 64 to 64, 40x40");
+  layer<80, 128, 64, 1, 4, 2>("yolov8n 128 to 64, 80x80");
+  layer<20, 256, 256, 1, 2, 4>("yolov8n 256 to 256, 20x20");
+#elif LARGER == 3
+  layer<512, 24, 24, 3, 3, 1>("unet 3x3, 24 to 24, 512x512");
+  layer<256, 48, 48, 3, 3, 1>("unet 3x3, 48 to 48, 256x256");
+  layer<128, 96, 96, 3, 4, 2>("unet 3x3, 96 to 96, 128x128");
+  layer<64, 192, 192, 3, 4, 2>("unet 3x3, 192 to 192, 64x64");
+#else
   layer<129, 32, 64, 1, 4, 1>("posenet 32 to 64, 129x129");
   layer<65, 64, 128, 1, 4, 1>("posenet 64 to 128, 65x65");
   layer<65, 128, 128, 1, 4, 2>("posenet 128 to 128, 65x65");
@@ -335,4 +357,5 @@ int main() {
   depthwise_layer<65, 128>("posenet depthwise 128, 65x65");
   depthwise_layer<17, 512>("posenet depthwise 512, 17x17");
   depthwise_layer<64, 144>("predict depthwise 144, 64x64");
+#endif
 }

@@ -138,7 +138,7 @@ class Measurement:
         if not streams:  # what a frame reads back, it has waited for
             del self.samples["submit"]
             return
-        self.samples["stream"] = time_streams(subject, self.latency.count)
+        self.samples["stream"] = time_streams(subject, self.latency.count, min(STREAM_SECONDS, schedule.seconds))
         self.submit, self.stream = (float(np.median(self.samples[name])) for name in ("submit", "stream"))
 
 
@@ -195,10 +195,10 @@ def time_frames(subject: Subject, schedule: Schedule) -> tuple[Latency, Samples]
     return latency, {"frame": times, "submit": submits}
 
 
-def time_streams(subject: Subject, frames: int) -> list[float]:
+def time_streams(subject: Subject, frames: int, seconds: float = STREAM_SECONDS) -> list[float]:
     """Times per frame of streams: ``frames`` frames back to back, with one wait at the end.
 
-    Up to STREAMS of them run, for as long as STREAM_SECONDS allow, and one at least.
+    Up to STREAMS of them run, for as long as ``seconds`` allow, and one at least.
     """
 
     def stream() -> None:
@@ -207,7 +207,7 @@ def time_streams(subject: Subject, frames: int) -> list[float]:
         subject.wait()
 
     times, began = list[float](), time.perf_counter()
-    while not times or (len(times) < STREAMS and time.perf_counter() < began + STREAM_SECONDS):
+    while not times or (len(times) < STREAMS and time.perf_counter() < began + seconds):
         times.append(milliseconds(stream) / frames)
     return times
 
