@@ -39,6 +39,8 @@ class Found(NamedTuple):
     """(n, points): how visible each point is, from 0 to 1; None if the model does not say."""
     coefficients: Array | None = None
     """(n, prototypes): the weights of the prototypes in each object's mask; None if it has none."""
+    corners: Array | None = None
+    """(n, 4, 2): x and y of the corners of boxes with an angle, in order; None if the boxes are upright."""
 
 
 @dataclass(frozen=True)
@@ -129,8 +131,9 @@ class Probability:
 def sound(found: Found) -> Found:
     """The objects without those of senseless classes or places: a model's outputs may be anything."""
     is_sound = np.isfinite(found.boxes).all(axis=1) & (found.classes >= 0) & (found.classes < MOST_CLASSES)
-    if found.points is not None:
-        is_sound &= np.isfinite(found.points).all(axis=(1, 2))
+    for places in (found.points, found.corners):
+        if places is not None:
+            is_sound &= np.isfinite(places).all(axis=(1, 2))
     if found.point_scores is not None:
         is_sound &= np.isfinite(found.point_scores).all(axis=1)
     return found._replace(**{name: each[is_sound] for name, each in found._asdict().items() if each is not None})

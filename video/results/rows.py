@@ -18,6 +18,7 @@ _Columns = TypedDict(
         "box": list[float] | None,
         "points": list[list[float]] | None,
         "point_scores": list[float] | None,
+        "corners": list[list[float]] | None,
         "share": float | None,
         "mask": dict[str, Any] | None,
     },
@@ -29,9 +30,10 @@ class Row(_Columns, total=False):
 
     ``source`` is the video as it was named, ``time`` the frame's seconds on the video's clock (None if it has none),
     ``frame`` the number of the frame from the first one that was read. ``score`` is from 0 to 1; ``box`` is left, top,
-    right, bottom, and ``points`` are x, y, in pixels of the picture; ``share`` is the part of the picture, from 0 to 1,
-    that the class covers; ``mask`` is where, as COCO's run-length encoding, if masks were asked for so. Rows of the
-    task "raw" have a further key ``outputs``: an array for each output of the model.
+    right, bottom, and ``points`` are x, y, in pixels of the picture, as are the four ``corners`` of an oriented box;
+    ``share`` is the part of the picture, from 0 to 1, that the class covers; ``mask`` is where, as COCO's run-length
+    encoding, if masks were asked for so. Rows of the task "raw" have a further key ``outputs``: an array for each
+    output of the model.
     """
 
     outputs: dict[str, Any]

@@ -36,7 +36,8 @@ def to_detections(rows: Iterable[Mapping[str, Any]], classes: Sequence[str] = ()
     supervision.Detections
         ``xyxy``: float32 (n, 4) in pixels of the frame, the box, or else that of the mask or of the points.
         ``confidence``: float32 (n,). ``class_id``: int (n,). ``mask``: bool (n, height, width), or None if a row has
-        no mask. ``data["class_name"]``: the names.
+        no mask. ``data["class_name"]``: the names. ``data["xyxyxyxy"]``: float32 (n, 4, 2), the corners of oriented
+        boxes, if all rows have them.
 
     Raises
     ------
@@ -57,12 +58,16 @@ def to_detections(rows: Iterable[Mapping[str, Any]], classes: Sequence[str] = ()
         return library.Detections.empty()
     masks = [None if row.get("mask") is None else decode(row["mask"]) for row in found]
     boxes = [_box(row, mask) for row, mask in zip(found, masks, strict=True)]
+    data: dict[str, Array] = {"class_name": np.array([row["class"] for row in found])}
+    corners = [row.get("corners") for row in found]
+    if all(corners):
+        data["xyxyxyxy"] = np.array(corners, np.float32)
     return library.Detections(
         xyxy=np.array(boxes, np.float32),
         mask=np.stack([each for each in masks if each is not None]) if all(m is not None for m in masks) else None,
         confidence=_scores(found),
         class_id=_numbers(found, classes),
-        data={"class_name": np.array([row["class"] for row in found])},
+        data=data,
     )
 
 

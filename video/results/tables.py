@@ -78,7 +78,8 @@ def parquet_schema() -> Any:
     return pa.schema([
         pa.field("source", pa.string(), nullable=False), ("time", pa.float64()),
         ("frame", pa.int64()), ("class", pa.string()), ("score", pa.float32()),
-        ("box", numbers), ("points", pa.list_(numbers)), ("point_scores", numbers), ("share", pa.float32()),
+        ("box", numbers), ("points", pa.list_(numbers)), ("point_scores", numbers),
+        ("corners", pa.list_(numbers)), ("share", pa.float32()),
         ("mask", pa.struct([("size", pa.list_(pa.int32())), ("counts", pa.string())])),
     ])  # fmt: skip
 

@@ -34,9 +34,9 @@ class VideoStage:
     A row is a dict with these keys: ``source``, the video as it was named; ``time``, the frame's seconds on the video's
     clock, or None if it has none; ``frame``, the number of the frame from the first one that was read; ``class``, a
     str; ``score``, from 0 to 1; ``box``, [left, top, right, bottom]; ``points``, a list of [x, y]; ``point_scores``, a
-    score for each point; ``share``, the part of the picture that the class covers, from 0 to 1; ``mask``, see
-    ``masks``. Boxes and points are in pixels of the picture. What a task does not know is None. A frame in which
-    nothing was found has one row, whose ``class`` is None.
+    score for each point; ``corners``, the four [x, y] of an oriented box; ``share``, the part of the picture that the
+    class covers, from 0 to 1; ``mask``, see ``masks``. Boxes and points are in pixels of the picture. What a task does
+    not know is None. A frame in which nothing was found has one row, whose ``class`` is None.
 
     Parameters
     ----------

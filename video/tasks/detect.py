@@ -1,4 +1,4 @@
-"""Draws boxes around faces, with six points each, or around objects."""
+"""Draws boxes around faces, with six points each, or around objects, upright or turned with them."""
 
 from __future__ import annotations
 
@@ -38,6 +38,8 @@ class Detection:
     score: float
     number: int
     smooth: OneEuro
+    is_oriented: bool = False
+    """The points are the four corners of a box with an angle, in order."""
 
 
 def fits(model: Model) -> Fit | None:
@@ -74,19 +76,22 @@ def finder(
 
 
 def as_row(found: Detection, names: list[str]) -> dict[str, Any]:
-    """An object as values for JSON: box as left, top, right, bottom, and points as x, y."""
+    """An object as values for JSON: box as left, top, right, bottom, and points or corners as x, y."""
     places = [round(float(value), 2) for value in found.places]
     points = [places[at : at + 2] for at in range(4, len(places), 2)]
-    return {"class": names[found.number], "score": round(found.score, 4), "box": places[:4], "points": points}
+    row: dict[str, Any] = {"class": names[found.number], "score": round(found.score, 4), "box": places[:4]}
+    return row | {"corners" if found.is_oriented else "points": points}
 
 
 def detections(found: Found, crop: Crop) -> list[Detection]:
     """The objects, in pixels of the picture, of which the model saw ``crop``. Each gets a filter of its own."""
     found = sound(found)
-    points = np.zeros((len(found.boxes), 0), np.float32) if found.points is None else found.points
+    is_oriented = found.corners is not None
+    points = found.corners if is_oriented else found.points
+    points = np.zeros((len(found.boxes), 0), np.float32) if points is None else points
     places = np.hstack([found.boxes, points.reshape(len(points), math.prod(points.shape[1:]))])
     return [
-        Detection(place, float(score), int(number), OneEuro(MIN_CUTOFF, BETA / max(crop[2:])))
+        Detection(place, float(score), int(number), OneEuro(MIN_CUTOFF, BETA / max(crop[2:])), is_oriented)
         for place, number, score in zip(in_pixels(places, crop), found.classes, found.scores, strict=True)
     ]
 
@@ -114,9 +119,14 @@ def draw_boxes(marks: fb.video.Marks, found: list[Detection], names: list[str], 
     for each in found:
         left, top, right, bottom = map(float, each.places[:4])
         color = colors[each.number]
-        marks.box(left, top, right - left, bottom - top, color, thick, 3 * thick)
-        for x, y in each.places[4:].reshape(-1, 2):
-            marks.point(float(x), float(y), color, 3 * thick)
+        points = [(float(x), float(y)) for x, y in each.places[4:].reshape(-1, 2)]
+        if each.is_oriented:
+            for start, end in zip(points, [*points[1:], points[0]], strict=True):
+                marks.line(*start, *end, color, thick)
+        else:
+            marks.box(left, top, right - left, bottom - top, color, thick, 3 * thick)
+            for x, y in points:
+                marks.point(x, y, color, 3 * thick)
         draw_tag(marks, f"{names[each.number]} {each.score:.0%}", left - thick / 2, top, color, size)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,17 +12,26 @@ Array = npt.NDArray[Any]
 _TINY = np.finfo(np.float32).tiny
 
 
-def suppress(boxes: Array, scores: Array, classes: npt.NDArray[np.int64], overlap: float, most: int) -> list[int]:
+def suppress(
+    boxes: Array,
+    scores: Array,
+    classes: npt.NDArray[np.int64],
+    overlap: float,
+    most: int,
+    measure: Callable[[Array, Array], Array] | None = None,
+) -> list[int]:
     """Non-maximum suppression: the numbers of the boxes (n, 4) to keep, the best score first, at most ``most``.
 
     If two boxes of the same class overlap by more than ``overlap``, only the one with the better score is kept.
+    ``measure`` gives the overlaps of a box with others, for boxes of other kinds.
     """
+    measure = measure or overlaps
     kept: list[int] = []
     left = np.argsort(-scores, kind="stable")
     while left.size and len(kept) < most:
         best, others = int(left[0]), left[1:]
         kept.append(best)
-        same = (overlaps(boxes[best], boxes[others]) > overlap) & (classes[others] == classes[best])
+        same = (measure(boxes[best], boxes[others]) > overlap) & (classes[others] == classes[best])
         left = others[~same]
     return kept
 
