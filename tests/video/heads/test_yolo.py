@@ -75,7 +75,7 @@ def test_metadata_decides_and_other_tasks_are_not_taken() -> None:
     (output,) = (np.zeros((1, 84, 84), np.float32),)
     fit = best_fit(model_of([output], (64, 64), ModelMetadata(task="detect")), "detect")
     assert fit is not None and fit.match == Match.METADATA
-    for metadata in (ModelMetadata(task="obb"), ModelMetadata(task="detect", end_to_end=True)):
+    for metadata in (ModelMetadata(task="classify"), ModelMetadata(task="detect", end_to_end=True)):
         assert best_fit(model_of([output], (64, 64), metadata), "detect") is None
     for outputs in ([np.zeros((1, 83, 82))], [output, output[0]], [np.zeros((1, 1001, 6))], [np.zeros((1, 4, 84))]):
         assert best_fit(model_of(outputs, (64, 64)), "detect") is None
