@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from ..model_metadata import ModelMetadata
 from ..model_options import ModelOptions
 from ..models import find_model
 from ..network import Network, Sampling
+from ..postprocess import Postprocess
 
 Shapes = tuple[tuple[int, tuple[int, ...]], ...]
 """The inputs that were resized: tensor indices and shapes."""
@@ -134,6 +136,16 @@ class StreamNetwork(Network):
 
     def output(self, tensor: int) -> npt.NDArray[Any]:
         return self.shared.network.output(tensor)
+
+    def postprocess(
+        self,
+        owner: object,
+        content: bytes,
+        inputs: Sequence[Any],
+        feedback: Mapping[str, str] | None = None,
+        further: int = 0,
+    ) -> Postprocess:
+        return self.shared.network.postprocess(owner, content, inputs, feedback, further)
 
     def run(self) -> None:
         if self.shared.user is not self:

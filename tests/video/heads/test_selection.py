@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,6 +23,8 @@ from framebind.video.layouts import PictureShape
 from framebind.video.selection import Columns, Selection, select
 from framebind.video.vision import ssd
 from support.heads import model_of
+from support.tiny_models import constants
+from support.video.clips import write_clip
 from support.video.outputs import outputs_on
 
 Array = npt.NDArray[Any]
@@ -116,6 +120,18 @@ def test_heads_find_the_same_and_read_little(head: str, gpu: Device) -> None:
             assert (one is None) == (other is None)
             if one is not None:
                 np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("context", ["gl"], indirect=True)
+def test_streams_share_a_detector(tmp_path: Path, context: fb.GlContext) -> None:
+    values = np.zeros((1, 84, CELLS), np.float32)
+    values[0, :4, 70], values[0, 4 + 7, 70] = (0.5, 0.5, 0.25, 0.5), 0.75
+    (model := tmp_path / "yolo.tflite").write_bytes(constants(values, side=320))
+    clips = [str(write_clip(tmp_path / f"{name}.mp4", size=(64, 64), frames=3)) for name in "ab"]
+    with fb.video.Watch(clips, model=str(model), backend="gl") as watch:
+        results = list(itertools.islice(watch, 4))
+    boxes = [[each["box"] for each in result.found] for result in results]
+    assert len({result.stream for result in results}) == 2 and boxes == [[[24.0, 16.0, 40.0, 48.0]]] * 4
 
 
 def test_the_graph_is_one_program_on_every_device(device: Device) -> None:

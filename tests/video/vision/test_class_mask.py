@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,11 @@ import pytest
 import framebind as fb
 from framebind.interop.device import Device
 from framebind.interop.null.device import NullDevice
+from framebind.video.apis import api_of
 from framebind.video.class_graph import STAY, class_graph, together_of
 from framebind.video.copies import DETECTIONS, copied_for
 from framebind.video.layouts import Layout, PictureShape
+from framebind.video.network import Network
 from framebind.video.session.session import Session
 from framebind.video.vision.class_mask import ClassMask
 from framebind.video.work import Work
@@ -70,6 +73,47 @@ def test_a_painted_video_reads_counts_alone(tmp_path: Path, context: fb.GlContex
         (*_, last) = session.frames(work, str(folder), tmp_path / "out")
     assert [(row["class"], row["share"]) for row in last] == [("person", 1.0)]
     assert copied_for(DETECTIONS) == (3 + 1) * 4 * 21, "the counts of each frame, and once those of the legend"
+
+
+@pytest.mark.parametrize("context", ["gl"], indirect=True)
+def test_streams_share_a_network_and_no_states(tmp_path: Path, context: fb.GlContext) -> None:
+    """What is black in one stream would stay a person, if that were the state of another one."""
+    (model := tmp_path / "model.tflite").write_bytes(brightness(21))
+    for name, value in (("bright", 200), ("black", 0)):
+        (tmp_path / name).mkdir()
+        for number in range(3):
+            cv2.imwrite(str(tmp_path / name / f"{number}.png"), np.full((48, 64, 3), value, np.uint8))
+    found = dict[str, list[Any]]()
+    streams = [str(tmp_path / name) for name in ("bright", "black")]
+    with fb.video.Watch(streams, model=str(model), task="segment", backend="gl") as watch:
+        for result in itertools.islice(watch, 4):
+            found.setdefault(Path(result.stream).name, []).append([each["class"] for each in result.found])
+    assert set(map(str, found["bright"])) == {"['person']"} and set(map(str, found["black"])) == {"[]"}
+
+
+def test_a_video_takes_over_the_program_of_the_one_before_without_its_state(tmp_path: Path, gpu: Device) -> None:
+    (model := tmp_path / "model.tflite").write_bytes(brightness(21))
+    api = api_of("auto")
+    network, shape = Network(model, fb.GpuDelegateOptions(backend=api.name), api=api), PictureShape(48, 64, 21)
+    outputs, scores = network.bind_outputs(), np.zeros(shape.shape, np.float32)
+    (buffer,) = outputs.buffers.values()
+    first, second = ClassMask(shape), ClassMask(shape)
+    for number, mask in ((3, first), (4, second)):
+        scores[..., number] = 2 * number
+        buffer.write(scores)
+        mask.smooth(outputs)
+        assert set(mask.small.ravel()) == {number}
+    programs = [mask._on_gpu._postprocess for mask in (first, second) if mask._on_gpu is not None]
+    assert len({*map(id, programs)}) == 2
+    del first
+    scores[:] = 0
+    scores[..., 7] = 0.5  # less than a class that stays would have
+    buffer.write(scores)
+    third = ClassMask(shape)
+    third.smooth(outputs)
+    assert third._on_gpu is not None and third._on_gpu._postprocess is programs[0]
+    assert set(third.small.ravel()) == {7}
+    network.close()
 
 
 def test_several_classes_are_digits_of_one_float() -> None:
