@@ -15,6 +15,7 @@ for _alias, _module in {
     "tasks.python.vision.drawing_utils": tasks.vision.drawing_utils,
     "tasks.python.components": tasks.components,
     "tasks.python.components.containers": tasks.components.containers,
+    "tasks.python.components.processors": tasks.components.processors,
 }.items():
     sys.modules[f"{__name__}.{_alias}"] = _module  # for `from framebind.mp.tasks.python import vision`
 

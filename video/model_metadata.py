@@ -36,6 +36,7 @@ _DAMAGE = (
 _SUBGRAPHS, _INPUTS, _OUTPUTS = 3, 2, 3
 _UNITS, _FILES, _FILES_OF_SUBGRAPH = 4, 6, 4
 _UNIT_TYPE, _UNIT, _NORMALIZATION = 0, 1, 1
+_CUSTOM, _CUSTOM_DATA, _ACTIVATION = 9, 1, 0
 _NAME, _FILE_TYPE, _LOCALE, _LABELS = 0, 2, 3, (2, 3)
 """``_LABELS`` are the types of files TENSOR_AXIS_LABELS and TENSOR_VALUE_LABELS."""
 
@@ -51,6 +52,10 @@ class ModelMetadata:
     mean: tuple[float, ...] = ()
     std: tuple[float, ...] = ()
     """Normalization of the picture's values from 0 to 1: one value, or one for each channel."""
+    activation: str = ""
+    """"sigmoid" or "softmax", if it has to follow a segmentation (mediapipe's image_segmenter_metadata_schema.fbs)."""
+    outputs: tuple[str, ...] = ()
+    """The names that the metadata gives the outputs, by their order; "" for one without."""
     head: str = ""
     """The class of ultralytics' last layer: "Detect", "RTDETRDecoder"."""
     stride: int | None = None
@@ -66,8 +71,7 @@ def read_metadata(model: Path | bytes) -> ModelMetadata:
     files = _Files(model)
     if text := files.text("metadata.json"):
         return _of_json(text)
-    mean, std, classes = _of_flatbuffer(model, files)
-    return ModelMetadata(classes=classes, mean=mean, std=std)
+    return _of_flatbuffer(model, files)
 
 
 class _Files:
@@ -127,16 +131,19 @@ def _is_count(value: Any) -> bool:
 # TFLite's metadata ----------------------------------------------------------------------------------------------------
 
 
-def _of_flatbuffer(model: Path | bytes, files: _Files) -> tuple[tuple[float, ...], tuple[float, ...], tuple[str, ...]]:
-    """Mean, standard deviation and names of classes, from the buffer TFLITE_METADATA of a model."""
+def _of_flatbuffer(model: Path | bytes, files: _Files) -> ModelMetadata:
+    """The statements in the buffer TFLITE_METADATA of a model."""
     try:
         root = _root(model if isinstance(model, bytes) else model.read_bytes())
         if root is None:
-            return (), (), ()
+            return ModelMetadata()
         mean, std = next((found for each in _tables(root, _INPUTS) if (found := _normalization(each))), ((), ()))
-        return mean, std, _labels(root, files)
+        names = tuple(_text(each, _NAME)[:MOST_CHARACTERS] for each in _tables(root, _OUTPUTS))
+        return ModelMetadata(
+            classes=_labels(root, files), mean=mean, std=std, activation=_activation(root), outputs=names
+        )
     except _DAMAGE:
-        return (), (), ()
+        return ModelMetadata()
 
 
 def _root(content: bytes) -> Table | None:
@@ -195,6 +202,18 @@ def _normalization(tensor: Table) -> tuple[tuple[float, ...], tuple[float, ...]]
             if {len(mean), len(std)} <= {1, 3} and all(map(math.isfinite, (*mean, *std))) and min(std) > 0:
                 return tuple(mean), tuple(std)
     return None
+
+
+def _activation(subgraph: Table) -> str:
+    """The activation in the custom metadata of a segmenter, a flatbuffer of its own; "" for none."""
+    for custom in _tables(subgraph, _CUSTOM):
+        offset = custom.Offset(4 + 2 * _CUSTOM_DATA)
+        if _text(custom, _NAME) == "SEGMENTER_METADATA" and offset:
+            start, length = custom.Vector(offset), custom.VectorLen(offset)
+            data = bytearray(custom.Bytes[start : start + min(length, MOST_BYTES)])
+            options = Table(data, struct.unpack_from("<I", data)[0])
+            return {1: "sigmoid", 2: "softmax"}.get(_byte(options, _ACTIVATION), "")
+    return ""
 
 
 def _labels(subgraph: Table, files: _Files) -> tuple[str, ...]:

@@ -1,5 +1,6 @@
-"""``mp.tasks.components``: the parts of results, ``containers``."""
+"""``mp.tasks.components``: the parts of results, ``containers``, and ``processors``, the options of classifiers."""
 
+from .core import categories as processors
 from .core import containers
 
-__all__ = ["containers"]
+__all__ = ["containers", "processors"]

@@ -15,11 +15,18 @@ from support.tiny_models import G, Op, T, build
 Array = npt.NDArray[Any]
 
 
-def constant_network(input_shape: tuple[int, ...], outputs: Sequence[Array]) -> bytes:
-    """A model with one input, whose outputs are these float32 arrays."""
+def constant_network(
+    input_shape: tuple[int, ...], outputs: Sequence[Array], *, dtype: str = "float32", more: Sequence[Any] = ()
+) -> bytes:
+    """A model whose outputs are these float32 arrays. ``more`` has shapes of further inputs, which nothing reads."""
     axes = list(range(len(input_shape)))
-    tensors = [T("x", input_shape), T("axes", (len(axes),), axes, "int32"), T("most", ())]
+    tensors = [T("x", input_shape, dtype=dtype), T("axes", (len(axes),), axes, "int32"), T("most", ())]
     operators = [Op("REDUCE_MAX", [0, 1], [2])]
+    if dtype != "float32":
+        tensors.append(T("real", input_shape))
+        operators = [Op("CAST", [0], [3]), Op("REDUCE_MAX", [3, 1], [2])]
+    inputs = [0, *range(len(tensors), len(tensors) + len(more))]
+    tensors += [T(f"x {number}", shape) for number, shape in enumerate(more, 1)]
     results: list[int] = []
     for number, values in enumerate(outputs):
         first = len(tensors)
@@ -31,7 +38,7 @@ def constant_network(input_shape: tuple[int, ...], outputs: Sequence[Array]) -> 
         ]
         operators += [Op("MUL", [2, first], [first + 1]), Op("ADD", [first + 1, first + 2], [first + 3])]
         results.append(first + 3)
-    return build(G(tensors, operators, [0], results))
+    return build(G(tensors, operators, inputs, results))
 
 
 def bundle(files: dict[str, bytes]) -> bytes:

@@ -32,10 +32,10 @@ class TaskNetwork:
         self._interpreter = fb.Interpreter(model_content=content, delegate=choice)
         self._interpreter.allocate_tensors()
         details: list[dict[str, Any]] = self._interpreter.get_input_details()
-        self._inputs = [(int(each["index"]), each["dtype"]) for each in details]
+        self._inputs = [(int(each["index"]), np.dtype(each["dtype"])) for each in details]
         self.shapes = [tuple(int(side) for side in each["shape"]) for each in details]
         results: list[dict[str, Any]] = self._interpreter.get_output_details()
-        self._outputs = [int(each["index"]) for each in results]
+        self._outputs = [(int(each["index"]), each["quantization"]) for each in results]
         self.outputs = [tuple(int(side) for side in each["shape"]) for each in results]
 
     def expect(self, input_shape: tuple[int, ...], *outputs: tuple[int, ...]) -> TaskNetwork:
@@ -53,23 +53,39 @@ class TaskNetwork:
         """The width and height of the picture that the first input takes."""
         return self.shapes[0][2], self.shapes[0][1]
 
+    def output_name(self, number: int) -> str | None:
+        """The name that the metadata gives an output; None without one."""
+        names = self.metadata.outputs
+        return (names[number] if number < len(names) else "") or None
+
     def run(self, *values: Array) -> list[Array]:
-        """The outputs for these inputs."""
+        """The outputs for these inputs; quantized ones as float32."""
         for (tensor, kind), value in zip(self._inputs, values, strict=True):
             self._interpreter.set_tensor(tensor, np.ascontiguousarray(value, kind))
         self._interpreter.invoke()
-        return [self._interpreter.get_tensor(tensor) for tensor in self._outputs]
+        return [_real(self._interpreter.get_tensor(tensor), *scale) for tensor, scale in self._outputs]
 
     def run_on(self, pixels: Array, region: Region, *, replicate: bool = True) -> list[Array]:
         """The outputs for a region of a picture (height, width, 3), uint8."""
         return self.run(self.normalized(crop_region(pixels, region, self.side, replicate=replicate))[None])
 
     def normalized(self, pixels: Array) -> Array:
-        """The pixels in the range that the file's metadata names: from 0 to 1 if it names none."""
+        """The pixels in the range that the file's metadata names: from 0 to 1 if it names none.
+
+        A quantized input takes the pixels as they are, or, if it has signs, less 128.
+        """
+        kind = self._inputs[0][1]
+        if kind.kind in "iu":
+            return pixels if kind == np.uint8 else pixels.astype(np.int16) - 128
         mean, std = (self.metadata.mean or (0.0,)), (self.metadata.std or (1.0,))
         scale = np.array([1 / (255 * each) for each in std], np.float32)
         offset = np.array([-one / each for one, each in zip(mean, std, strict=True)], np.float32)
         return pixels * scale + offset
+
+
+def _real(values: Array, scale: float, zero: int) -> Array:
+    """The values of a tensor, which are quantized if it has a scale."""
+    return (values.astype(np.float32) - zero) * np.float32(scale) if scale else values
 
 
 def _fits(found: tuple[int, ...], expected: tuple[int, ...]) -> bool:

@@ -6,8 +6,13 @@ from . import drawing_styles, drawing_utils
 from .connections import FaceLandmarksConnections, HandLandmarksConnections, PoseLandmarksConnections
 from .face_detector import FaceDetector, FaceDetectorOptions, FaceDetectorResult
 from .face_landmarker import Blendshapes, FaceLandmarker, FaceLandmarkerOptions, FaceLandmarkerResult
+from .gesture_recognizer import GestureRecognizer, GestureRecognizerOptions, GestureRecognizerResult
 from .hand_landmarker import HandLandmarker, HandLandmarkerOptions, HandLandmarkerResult
+from .image_classifier import ImageClassifier, ImageClassifierOptions, ImageClassifierResult
+from .image_embedder import ImageEmbedder, ImageEmbedderOptions, ImageEmbedderResult
+from .image_segmenter import ImageSegmenter, ImageSegmenterOptions, ImageSegmenterResult
 from .landmark_names import HandLandmark, PoseLandmark
+from .object_detector import ObjectDetector, ObjectDetectorOptions, ObjectDetectorResult
 from .pose_landmarker import PoseLandmarker, PoseLandmarkerOptions, PoseLandmarkerResult
 
 __all__ = [
@@ -19,12 +24,27 @@ __all__ = [
     "FaceLandmarkerOptions",
     "FaceLandmarkerResult",
     "FaceLandmarksConnections",
+    "GestureRecognizer",
+    "GestureRecognizerOptions",
+    "GestureRecognizerResult",
     "HandLandmark",
     "HandLandmarker",
     "HandLandmarkerOptions",
     "HandLandmarkerResult",
     "HandLandmarksConnections",
+    "ImageClassifier",
+    "ImageClassifierOptions",
+    "ImageClassifierResult",
+    "ImageEmbedder",
+    "ImageEmbedderOptions",
+    "ImageEmbedderResult",
     "ImageProcessingOptions",
+    "ImageSegmenter",
+    "ImageSegmenterOptions",
+    "ImageSegmenterResult",
+    "ObjectDetector",
+    "ObjectDetectorOptions",
+    "ObjectDetectorResult",
     "PoseLandmark",
     "PoseLandmarker",
     "PoseLandmarkerOptions",

@@ -83,14 +83,19 @@ def to_result(found: Detections, size: tuple[int, int]) -> DetectionResult:
     )
 
 
-def _detection(place: Array, score: float, size: tuple[int, int]) -> Detection:
+def pixel_box(place: Array, size: tuple[int, int]) -> BoundingBox:
+    """The box of a detection's place (left, top, right, bottom) in whole pixels, inside of a picture of ``size``."""
     left, top, right, bottom = place[:4].tolist()
     x, y = (min(max(int(value * side), 0), side) for value, side in zip((left, top), size, strict=True))
     width, height = (
         min(max(int(value * side), 0), side) for value, side in zip((right - left, bottom - top), size, strict=True)
     )
+    return BoundingBox(x, y, width, height)
+
+
+def _detection(place: Array, score: float, size: tuple[int, int]) -> Detection:
     points = [NormalizedKeypoint(x=x, y=y, label=None, score=0.0) for x, y in place[4:].reshape(-1, 2).tolist()]
-    return Detection(BoundingBox(x, y, width, height), [Category(index=0, score=score)], points)
+    return Detection(pixel_box(place, size), [Category(index=0, score=score)], points)
 
 
 class FaceDetector(DetectingTask[FaceDetectorOptions, DetectionResult]):

@@ -136,7 +136,7 @@ class FacePipeline:
         def detect() -> Array:
             found = self._detector.find(pixels, rectangle)
             boxes = box_rectangles(found.places, *EYES_OF_BOX, size, target=0.0)
-            return transform_rectangles(boxes, size, MARGIN, square=False)
+            return transform_rectangles(boxes, size, MARGIN, square=False)[: self._options.num_faces]
 
         faces: list[Array] = []
         for region in self._tracker.regions(detect, stream=stream):
