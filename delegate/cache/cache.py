@@ -24,6 +24,7 @@ from ..lower.pack import Constants, Key, PackedConstant
 from ..lower.tuning import Tuning, TuningError, decode, encode
 from ..options import GpuDelegateOptions
 from . import file as cache_file
+from .digest import digest
 
 log = logging.getLogger("framebind")
 
@@ -208,7 +209,7 @@ def _key(options: GpuDelegateOptions, content: bytes, traits: Traits) -> bytes:
     given = {f.name: str(getattr(options, f.name)) for f in fields(options) if f.name not in _NOT_KEYED}
     device = {f.name: getattr(traits, f.name) for f in fields(traits)}
     known = {name: sorted(value) if isinstance(value, frozenset) else value for name, value in device.items()}
-    parts: list[Any] = [_code(), hashlib.sha256(content).hexdigest(), given, known]
+    parts: list[Any] = [_code(), digest([content]).hex(), given, known]
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).digest()
 
 

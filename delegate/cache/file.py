@@ -1,13 +1,13 @@
 """A file of named sections of bytes that only its owner can have written. It is read completely or not at all.  The
-format, with all numbers little-endian: 8 bytes of MAGIC; the SHA-256 of the rest; 32 bytes of the key; the number of
-sections in 4 bytes; then for each section the length of its name in 2 bytes, the length of its data in 8, its name and
-its data.
+format, with all numbers little-endian: 8 bytes of MAGIC; the digest of the rest (digest.py); 32 bytes of the key; the
+number of sections in 4 bytes; then for each section the length of its name in 2 bytes, the length of its data in 8, its
+name and its data. The parts of the digest are the key with the number of sections, and what is before the data and the
+data of each section.
 """
 
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import secrets
 import stat
@@ -17,8 +17,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from ...interop.errors import DelegateError
+from .digest import digest
 
-MAGIC = b"framebn1"
+MAGIC = b"framebn2"
 MAX_FILE_BYTES = 1 << 30
 """Bytes of a file; a larger one is neither written nor read."""
 _DIGEST, _KEY, _COUNT, _LENGTHS = 32, 32, struct.Struct("<I"), struct.Struct("<HQ")
@@ -67,14 +68,16 @@ def read(folder: int, name: str, key: bytes) -> dict[str, memoryview]:
     head = len(MAGIC) + _DIGEST
     if len(content) < head + _KEY + _COUNT.size or content[: len(MAGIC)] != MAGIC:
         raise UnusableError("it is no such file")
-    if hashlib.sha256(content[head:]).digest() != content[len(MAGIC) : head]:
-        raise UnusableError("it is damaged")
-    if content[head : head + _KEY] != key:
-        raise UnusableError("it was made for something else")
     try:
-        return _sections(content, head + _KEY)
+        sections = _sections(content, head + _KEY)
     except (struct.error, UnicodeDecodeError) as error:
         raise UnusableError(f"its sections are damaged: {error}") from error
+    found = bytes(content[head : head + _KEY])
+    if digest(_parts(found, sections)) != content[len(MAGIC) : head]:
+        raise UnusableError("it is damaged")
+    if found != key:
+        raise UnusableError("it was made for something else")
+    return sections
 
 
 def _content(folder: int, name: str) -> bytes:
@@ -128,14 +131,12 @@ def write(folder: int, name: str, key: bytes, sections: Mapping[str, bytes | mem
     It has mode 0600. Raises OSError if it cannot be written; the old one is then still there.
     """
     _remove_abandoned(folder)
-    digest = hashlib.sha256()
-    for part in _parts(key, sections):
-        digest.update(part)
+    head = MAGIC + digest(_parts(key, sections))
     temporary = f".{secrets.token_hex(8)}{_TEMPORARY}"
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=folder)
     try:
         with open(descriptor, "wb") as file:
-            file.write(MAGIC + digest.digest())
+            file.write(head)
             for part in _parts(key, sections):
                 file.write(part)
             file.flush()

@@ -23,6 +23,7 @@ import pytest
 import framebind as fb
 from framebind.delegate.cache import file as cache_file
 from framebind.delegate.cache.cache import Cache
+from framebind.delegate.cache.digest import PIECE, digest
 from framebind.delegate.cache.file import MAGIC, UnusableError
 from framebind.interop.cl import ptx
 from framebind.interop.device import Device
@@ -578,6 +579,17 @@ def test_a_missing_file_is_no_warning(tmp_path: Path, caplog: pytest.LogCaptureF
     with caplog.at_level(logging.INFO):
         Cache(fb.GpuDelegateOptions(serialization_dir=tmp_path, model_token="t"), b"", NullDevice().traits)
     assert not caplog.records
+
+
+def test_large_parts_have_the_digest_of_their_pieces() -> None:
+    """Threads compute it, in order; and each byte counts."""
+    data = bytearray(range(251)) * (2 * PIECE // 251 + 1)
+    pieces = [bytes(data[i : i + PIECE]) for i in range(0, len(data), PIECE)]
+    whole = hashlib.sha256(b"".join(hashlib.sha256(piece).digest() for piece in pieces)).digest()
+    assert len(pieces) == 3 and digest([bytes(data)]) == digest(pieces) == whole
+    data[-1] ^= 1
+    assert digest([bytes(data)]) != whole
+    assert digest([b"ab", b""]) != digest([b"ab"]) != digest([b"a", b"b"])
 
 
 def test_a_fingerprint_is_the_sha256_of_the_model(tmp_path: Path) -> None:
