@@ -13,6 +13,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from .layouts import PictureShape
 from .model_metadata import MOST_CLASSES
 from .network import Crop, Sampling, Values, candidates_of
 from .selection import Columns, Selection
@@ -59,6 +60,10 @@ class Decoder:
     """Mean and standard deviation of the picture's values, if neither the user nor the model's file names them."""
     names: Sequence[str] = ()
     """The names of the classes, if the model's kind has them and neither the user nor the file names them."""
+    prototypes: tuple[int, PictureShape] | None = None
+    """The number and the sizes of the output with the prototypes of masks; None if there are none."""
+    takes_one: bool = False
+    """True if an object's mask is one of the prototypes: of its coefficients one is 1."""
     pad: float | None = None
     """The texel around a letterboxed picture in training, from 0 to 1; None repeats the pixels of its edge."""
 

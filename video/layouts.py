@@ -62,9 +62,9 @@ def map_shape(shape: Sequence[int], layout: Layout, picture: PictureShape) -> Pi
         shape, layout = (*shape, 1), "nhwc"
     layouts: tuple[Layout, ...] = (layout if layout == "nchw" else picture.layout, picture.layout, "nhwc", "nchw")
     found = (picture_shape(shape, each) for each in layouts)
-    return next((each for each in found if each is not None and _is_alike(each, picture)), None)
+    return next((each for each in found if each is not None and is_alike(each, picture)), None)
 
 
-def _is_alike(one: PictureShape, other: PictureShape) -> bool:
+def is_alike(one: PictureShape, other: PictureShape) -> bool:
     """Whether two sizes have the same proportions, but for rounding to whole pixels."""
     return abs(one.height * other.width - one.width * other.height) <= other.height + other.width

@@ -41,7 +41,7 @@ def decoder(model: Model) -> Decoder:
         found, numbers, scores = best_boxes(likely, anchors, decode_faces, OVERLAP)
         return Found(found[:, :4], numbers, ssd.sigmoid(scores), found[:, 4:].reshape(-1, 6, 2))
 
-    return Decoder(decode, 1, LEAST, "letterboxed", (0.5, 0.5), ["face"], PAD)
+    return Decoder(decode, 1, LEAST, "letterboxed", (0.5, 0.5), ["face"], pad=PAD)
 
 
 HEAD = Head("detect", fits, decoder)

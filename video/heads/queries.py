@@ -35,7 +35,7 @@ RTDETR = "RTDETRDecoder"
 """Ultralytics' name of RT-DETR's head: its one output has rows of a box, the score and the class."""
 
 
-class _Outputs(NamedTuple):
+class QueryOutputs(NamedTuple):
     """The numbers of the outputs with boxes and with logits, the number of queries, and of values of the logits."""
 
     boxes: int
@@ -48,7 +48,7 @@ def fits(model: Model) -> Fit | None:
     """Whether the outputs are logits and boxes of up to 1000 queries."""
     if _is_ultralytics(model):
         return Fit(Match.METADATA, "its file says that it is ultralytics' RT-DETR")
-    found = _outputs_of(model)
+    found = _of_two(model)
     return None if found is None else Fit(Match.OUTPUTS, f"its outputs are logits and boxes of {found.queries} queries")
 
 
@@ -56,16 +56,16 @@ def decoder(model: Model) -> Decoder:
     """1xQx4 and 1xQxC, boxes and logits of queries (DETR, RT-DETR, D-FINE, RF-DETR)."""
     if _is_ultralytics(model):
         return Decoder(_selected, len(model.metadata.classes) or None, LEAST, "stretched")
-    found = _outputs_of(model)
+    found = _of_two(model)
     assert found is not None, "the model fits"
     is_softmax = found.queries == SOFTMAX_QUERIES
     is_imagenet = is_softmax or found.values in COCO_CLASSES
-    decode = _of_softmax(found) if is_softmax else _of_sigmoids(found)
+    decode = _of_softmax(found) if is_softmax else _without_queries(by_sigmoids(found))
     usual = IMAGENET if is_imagenet else (0.0, 1.0)
     return Decoder(decode, found.values - is_softmax, LEAST, "stretched", usual)
 
 
-def _of_softmax(found: _Outputs) -> Callable[[Sequence[Array], float], Found]:
+def _of_softmax(found: QueryOutputs) -> Callable[[Sequence[Array], float], Found]:
     """Each query is one object, of its best class; the last class is none."""
 
     def decode(outputs: Sequence[Array], least: float) -> Found:
@@ -80,17 +80,25 @@ def _of_softmax(found: _Outputs) -> Callable[[Sequence[Array], float], Found]:
     return decode
 
 
-def _of_sigmoids(found: _Outputs) -> Callable[[Sequence[Array], float], Found]:
+_Find = Callable[[Sequence[Array], float], tuple[Found, npt.NDArray[np.int64]]]
+"""Finds the objects, and the number of each one's query."""
+
+
+def by_sigmoids(found: QueryOutputs) -> _Find:
     """Each pair of a query and a class may be an object; the best ones count, as many as there are queries."""
     logits, probability = Columns(found.logits, 0, found.values), Probability(found.logits)
     boxes = (Columns(found.boxes, 0, 4),)
     selection = Selection(found.queries, logits, boxes, found.queries, has_pairs=True)
 
-    def decode(outputs: Sequence[Array], least: float) -> Found:
+    def find(outputs: Sequence[Array], least: float) -> tuple[Found, npt.NDArray[np.int64]]:
         likely = candidates_of(outputs, selection, probability.raw(outputs, least))
-        return Found(corners(likely.values), likely.classes, probability.of(likely.scores))
+        return Found(corners(likely.values), likely.classes, probability.of(likely.scores)), likely.numbers
 
-    return decode
+    return find
+
+
+def _without_queries(find: _Find) -> Callable[[Sequence[Array], float], Found]:
+    return lambda outputs, least: find(outputs, least)[0]
 
 
 def _selected(outputs: Sequence[Array], least: float) -> Found:
@@ -111,21 +119,29 @@ def _is_ultralytics(model: Model) -> bool:
     return model.metadata.head == RTDETR and len(shapes) == 1 and len(shapes[0]) == 3 and shapes[0][2] == 6
 
 
-def _outputs_of(model: Model) -> _Outputs | None:
-    """The outputs of queries; None for another model. Names decide which one has boxes, if both have four values."""
-    picture, shapes = picture_of(model), list(model.outputs.values())
-    if picture is None or len(shapes) != 2 or any(len(shape) != 3 or shape[0] != 1 for shape in shapes):
+def _of_two(model: Model) -> QueryOutputs | None:
+    """The outputs of a model that has no others; None for another model."""
+    return outputs_of(model, (0, 1)) if len(model.outputs) == 2 else None
+
+
+def outputs_of(model: Model, numbers: Sequence[int]) -> QueryOutputs | None:
+    """Boxes and logits of queries in two outputs; None for others. Names decide which has boxes, if both have four
+    values.
+    """
+    picture, tensors = picture_of(model), list(model.outputs)
+    shapes = {number: model.outputs[tensors[number]] for number in numbers}
+    if picture is None or any(len(shape) != 3 or shape[0] != 1 for shape in shapes.values()):
         return None
-    queries = shapes[0][1]
-    if queries != shapes[1][1] or queries > MOST_QUERIES or find_rows(shapes, picture, 1):
+    one, other = shapes.values()
+    if one[1] != other[1] or one[1] > MOST_QUERIES or find_rows([one, other], picture, 1):
         return None
-    of_boxes = [number for number in (0, 1) if shapes[number][2] == 4]
+    of_boxes = [number for number in numbers if shapes[number][2] == 4]
     if len(of_boxes) == 2:
-        of_boxes = [number for number in (0, 1) if "box" in model.names[list(model.outputs)[number]].lower()]
+        of_boxes = [number for number in numbers if "box" in model.names[tensors[number]].lower()]
     if len(of_boxes) != 1:
         return None
-    boxes, logits = of_boxes[0], 1 - of_boxes[0]
-    return _Outputs(boxes, logits, queries, shapes[logits][2])
+    (logits,) = (number for number in numbers if number != of_boxes[0])
+    return QueryOutputs(of_boxes[0], logits, one[1], shapes[logits][2])
 
 
 HEAD = Head("detect", fits, decoder)

@@ -34,14 +34,14 @@ def decoder(model: Model) -> Decoder:
     """1x(4+C+P)xN, 1xNx(4+C+P) or 1xNx(6+P), and 1xPxHxW or 1xHxWxP (YOLO-seg, with P prototypes)."""
     parts, picture = parts_of(model), picture_of(model)
     assert parts is not None and picture is not None, "the model fits"
-    rows, _, shape = parts
+    rows, number, shape = parts
 
     def decode(outputs: Sequence[Array], least: float) -> Found:
         found = objects_in(outputs, rows, shape.channels, picture, least)
         return Found(*found[:3], coefficients=found.further)
 
     classes = None if rows.is_selected else rows.values - 4 - shape.channels
-    return Decoder(decode, classes, LEAST, "letterboxed", pad=GREY)
+    return Decoder(decode, classes, LEAST, "letterboxed", prototypes=(number, shape), pad=GREY)
 
 
 def parts_of(model: Model) -> tuple[Rows, int, PictureShape] | None:

@@ -1,4 +1,4 @@
-"""Colours objects, each with a mask of its own and a box (YOLO-seg)."""
+"""Colours objects, each with a mask of its own and a box (YOLO-seg, RF-DETR-seg)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ import framebind as fb
 
 from ..head import in_pixels, sound
 from ..heads import best_fit, decoder_of
-from ..heads.yolo_segments import parts_of
 from ..layouts import PictureShape
 from ..network import Crop, Values
 from ..prototype_graph import PrototypeSums
@@ -44,9 +43,10 @@ class Instances:
         self.names = class_names(labels, self._decoder.classes, known, usual)
         self.crop = self._decoder.crop(model, size)
         self._sampling = self._decoder.sampling(model, self.crop, mean, std)
-        parts = parts_of(model)
-        assert parts is not None, "the head knows the model"
-        self._sums = PrototypeSums(*parts[1:])
+        assert self._decoder.prototypes is not None, "heads of instances find masks"
+        self.prototypes, self.takes_one = self._decoder.prototypes, self._decoder.takes_one
+        """The number and sizes of the prototypes' output, and whether a mask is one of them."""
+        self._sums = PrototypeSums(*self.prototypes)
         self.objects, self.parts = list[detect.Detection](), list[Part]()
         self.coefficients: npt.NDArray[np.float32] = np.zeros((0, 0), np.float32)
         self._outputs: Sequence[npt.NDArray[np.float32]] = ()
@@ -155,17 +155,16 @@ void main() {
 
 def drawing(scene: Scene, labels: Path | None = None, mean: Values | None = None, std: Values | None = None) -> Drawing:
     """Draw the objects' masks from the prototypes, which stay on the GPU too."""
-    size, (parts, network) = scene.picture.size, (parts_of(scene.network), scene.network)
+    size, network = scene.picture.size, scene.network
     found = Instances(network, size, labels, mean, std)
-    assert parts is not None, "the head knows the model"
-    _, output, shape = parts
+    output, shape = found.prototypes
     tensor = list(network.outputs)[output]
     if tensor in network.computed_on_cpu():
         raise fb.ModelError(
             f"{network.path.name}: its prototypes '{network.names[tensor]}' are computed on the CPU, so that no mask "
             "can be drawn from them on the GPU: save rows (--save jsonl)"
         )
-    program = fb.FragmentProgram(_source(shape))
+    program = fb.FragmentProgram(_source(shape, takes_one=found.takes_one))
     buffer = [each for each in network.outputs if each not in network.computed_on_cpu()].index(tensor)
 
     def show(frame: fb.GlTexture, buffers: Sequence[fb.GlBuffer]) -> None:
@@ -174,36 +173,42 @@ def drawing(scene: Scene, labels: Path | None = None, mean: Values | None = None
         # The first object is drawn last: of those that overlap it is seen.
         for row, part, number in [*zip(found.coefficients, found.parts, found.numbers, strict=True)][::-1]:
             if part.right > part.left and part.bottom > part.top:
-                uniforms = _uniforms(part, row, size, found.crop, shape)
-                uniforms["tint"] = colors[number]
+                uniforms = _uniforms(part, size, found.crop, shape)
+                uniforms |= _weights(row, takes_one=found.takes_one) | {"tint": colors[number]}
                 viewport = part.left, part.top, part.right - part.left, part.bottom - part.top
                 program.draw(scene.picture, {"frame": frame}, {"prototypes": buffers[buffer]}, uniforms, viewport)
 
     return draw_found(scene, _finder(found, size), show)
 
 
-def _source(shape: PictureShape) -> str:
-    """The program for prototypes of this shape: a sum of as many products, without a loop."""
+def _source(shape: PictureShape, *, takes_one: bool) -> str:
+    """The program for prototypes of this shape: a sum of as many products, without a loop, or one of them."""
     pixels = shape.height * shape.width
     cell, channel = (1, pixels) if shape.layout == "nchw" else (shape.channels, 1)
-    weights = [f"uniform vec4 w{number};\n" for number in range(-(-shape.channels // 4))]
-    sums = [f"sum += value[first + {n * channel}] * w{n // 4}[{n % 4}];" for n in range(shape.channels)]
+    weights = [f"uniform vec4 w{number};\n" for number in range(1 if takes_one else -(-shape.channels // 4))]
+    sums = (
+        [f"sum = value[first + int(w0.x + 0.5) * {channel}];"]
+        if takes_one
+        else [f"sum += value[first + {n * channel}] * w{n // 4}[{n % 4}];" for n in range(shape.channels)]
+    )
     sizes = f"#define SIZE ivec2({shape.width}, {shape.height})\n#define CELL {cell}\n#define OPACITY {OPACITY}\n"
     return sizes + "".join(weights) + _DRAW.replace("SUM", "\n    ".join(sums))
 
 
-def _uniforms(
-    part: Part, coefficients: npt.NDArray[Any], size: tuple[int, int], crop: Crop, shape: PictureShape
-) -> dict[str, tuple[float, ...]]:
-    """The places of a part of the frame in the prototypes and in the frame, and the weights of the prototypes."""
+def _weights(coefficients: npt.NDArray[Any], *, takes_one: bool) -> dict[str, tuple[float, ...]]:
+    """The coefficients of an object's mask in vectors of four, or the number of the one that is 1."""
+    weights = np.zeros(4 if takes_one else -(-len(coefficients) // 4) * 4)
+    weights[: 1 if takes_one else len(coefficients)] = coefficients.argmax() if takes_one else coefficients
+    return {f"w{number}": tuple(map(float, four)) for number, four in enumerate(weights.reshape(-1, 4))}
+
+
+def _uniforms(part: Part, size: tuple[int, int], crop: Crop, shape: PictureShape) -> dict[str, tuple[float, ...]]:
+    """The places of a part of the frame in the prototypes and in the frame."""
     wide, tall = part.right - part.left, part.bottom - part.top
     across, down = shape.width / crop[2], shape.height / crop[3]
     cells = (part.left - crop[0]) * across - 0.5, (part.top - crop[1]) * down - 0.5, wide * across, tall * down
     place = part.left / size[0], part.top / size[1], wide / size[0], tall / size[1]
-    weights = np.zeros(-(-shape.channels // 4) * 4)
-    weights[: shape.channels] = coefficients
-    fours = {f"w{number}": tuple(map(float, four)) for number, four in enumerate(weights.reshape(-1, 4))}
-    return {"cells": cells, "place": place, **fours}
+    return {"cells": cells, "place": place}
 
 
 TASK = VideoTask(
