@@ -7,6 +7,7 @@ import fcntl
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -135,22 +136,24 @@ def built(way: TorchWay, content: bytes, given: Sequence[Any]) -> Run:
     their cost in Python.
     """
     import torch
+    from torch._inductor.runtime.benchmarking import benchmarker
     from torch.fx.experimental.proxy_tensor import make_fx
     from torch_graph import TorchGraph
 
     graph = TorchGraph(content, given[0].dtype, given[0].device)
     if not way.is_compiled:
         return graph
-    _tune_alone()
+    try_alone(benchmarker)
     compiled = torch.compile(make_fx(graph)(*given), fullgraph=True, options=way.options)
     compiled(*given)  # the first call compiles
     return compiled
 
 
-def _tune_alone() -> None:
-    """Let Inductor's trials of kernels wait for those of other processes, whose work would disturb the times."""
-    from torch._inductor.runtime.benchmarking import benchmarker
-
+@cache
+def try_alone(benchmarker: Any) -> None:
+    """Let the trials of kernels of Inductor's benchmarker wait for those of other processes, whose work would disturb
+    the times. A second call changes nothing.
+    """
     tried = benchmarker.benchmark_gpu
 
     def alone(*given: Any, **options: Any) -> Any:

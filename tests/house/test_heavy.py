@@ -9,6 +9,7 @@ import growth
 import heavy
 import numpy as np
 import pytest
+import torch_peer
 from resized import for_any_batch, resized
 from samples import Measured, Series
 
@@ -92,6 +93,19 @@ def test_multiply_adds_of_computed_matrices_are_counted() -> None:
     (step,) = delegate.steps()
     assert step.kernel == "matmul" and step.multiply_adds == 2 * 6 * 8 * 12
     delegate.close()
+
+
+def test_trials_of_kernels_wait_for_each_other_once() -> None:
+    """Twice wrapped, the second lock would wait for the first one of the same process for ever."""
+
+    class Benchmarker:
+        benchmark_gpu = staticmethod(lambda time, *, scale: time * scale)
+
+    benchmarker = Benchmarker()
+    torch_peer.try_alone(benchmarker)
+    alone = benchmarker.benchmark_gpu
+    torch_peer.try_alone(benchmarker)
+    assert benchmarker.benchmark_gpu is alone and alone(2, scale=3) == 6
 
 
 # Growth ---------------------------------------------------------------------------------------------------------------
