@@ -15,7 +15,7 @@ from ...kernels.operation import FusedOp
 from ...kernels.tensor import TensorId
 from ...kernels.views import Storage
 from ..transform.graph import Graph, Node
-from .launches import Lowered, only_resizes
+from .launches import LabelledLaunch, Lowered, only_resizes
 
 AMPLIFYING = frozenset({"ATAN2", "LOG", "POW", "RSQRT", "SQRT"})
 """Expressions that make a small error of a small value large. A quotient does so with its divisor."""
@@ -92,13 +92,22 @@ def choose_storage(lowered: Lowered, storage: Storage) -> dict[TensorId, Storage
         if launch.tolerates_f16 and storage == "f16" and not entry.exact:
             tensors = launch.reads | launch.writes
             storages.update((tensors[name], "f16") for name in launch.tolerates_f16)
-        elif (resize := only_resizes(entry)) is not None and not resize.bilinear:
-            storages[launch.writes["dst"]] = storages[launch.reads["src"]]  # it only copies, so nothing is lost
+        elif _only_copies(entry):
+            storages[launch.writes["dst"]] = storages[launch.reads["src"]]  # so nothing is lost
         if entry.writes_steps:
             storages[entry.destination] = "f16"
     if storage == "f16":
         storages.update(dict.fromkeys(_between_convolutions(lowered), "f16"))
     return storages | _shared(lowered, storages)
+
+
+def _only_copies(entry: LabelledLaunch) -> bool:
+    """Whether each written value is one of those that are read: of a nearest resizing, or of a maximum."""
+    resize = only_resizes(entry)
+    if resize is not None:
+        return not resize.bilinear
+    launch, fused = entry.launch, entry.epilogue or entry.input_ops or entry.prologue or entry.partial_sums
+    return launch.kernel == "pool" and launch.constants["MAXIMUM"] == 1 and not fused
 
 
 def _between_convolutions(lowered: Lowered) -> list[TensorId]:

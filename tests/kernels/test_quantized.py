@@ -23,6 +23,7 @@ from framebind.tools.certify.cases.quantized_models import (
     bottleneck,
     cases,
     layers,
+    pooled,
     random_inputs,
     resize,
     tensor,
@@ -113,7 +114,11 @@ def test_integers_of_constants_are_copied_into_the_scale_of_the_result(
     delegate.close()
 
 
-@pytest.mark.parametrize("model", [bottleneck("int8", (1, 12, 14, 12)), layers("int8", 500, 200, 300)], ids=len)
+@pytest.mark.parametrize(
+    "model",
+    [bottleneck("int8", (1, 12, 14, 12)), layers("int8", 500, 200, 300), pooled("int8", (1, 12, 14, 12))],
+    ids=len,
+)
 def test_convolutions_behind_one_another_compute_litert_s_integers(gpu: Device, model: bytes) -> None:
     """Their sums are whole numbers, and one product of floats makes steps of them, as in XNNPACK."""
     interpreter, delegate = on_gpu(gpu, model)

@@ -17,6 +17,9 @@ class Pooling(Operation):
     _: KW_ONLY
     maximum: bool
 
+    def keeps_steps(self) -> bool:
+        return self.maximum
+
     def output_shapes(self, shapes: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
         batch, height, width, channels = shapes[0]
         return [(batch, *self.window.output_size(height, width), channels)]

@@ -22,7 +22,7 @@ from framebind.kernels.ops.pointwise.elementwise import Elementwise
 from framebind.kernels.ops.window import Window
 from framebind.kernels.tensor import TensorInfo
 from framebind.kernels.views import Storage
-from framebind.tools.certify.cases.quantized_models import bottleneck
+from framebind.tools.certify.cases.quantized_models import bottleneck, pooled
 
 LARGER = (1, 8, 8, 5)
 APART = tuple(each for each in PASSES if each.run not in (fuse_separable, fuse_expanded))
@@ -65,6 +65,17 @@ def test_tensors_of_8_bits_that_only_convolutions_and_sums_read_are_in_halves() 
     assert not in_halves(compiled("int8", outputs=(2, 7))) & {2, 7}
     assert not in_halves(compiled("int16"))
     assert in_halves(compiled("int8", "f32")) == in_halves(compiled("int8"))
+
+
+def test_maxima_of_numbers_of_steps_are_such_numbers() -> None:
+    """x to 1, by a convolution to 2, by MAX_POOL_2D to 3, by a convolution to 4."""
+    subgraph = read_model(pooled("int8", LARGER)).subgraphs[0]
+    traits = replace(NullDevice().traits, matrix_units=True)
+    claims = claim(subgraph, lambda: traits.target)
+    program = compile_program(claims.graph(sorted(claims.nodes), (0,), (4,)), traits, "f32")
+    assert in_halves(program) == {1, 2, 3}
+    last = next(node for node in program.graph.nodes if 4 in node.outputs)
+    assert isinstance(last.operation, Convolution) and last.operation.integer_weights
 
 
 def test_a_tensor_that_another_operator_reads_holds_values() -> None:
