@@ -25,8 +25,8 @@ import numpy as np
 import typer
 
 import framebind as fb
-from framebind.demos.player.options import Options
-from framebind.demos.player.run import run
+from framebind.tools.player.options import Options
+from framebind.tools.player.run import run
 from framebind.video.assets import PHOTOGRAPH
 from framebind.video.task import Drawing, Scene
 from framebind.video.tasks import find_task

@@ -7,11 +7,11 @@ from functools import partial
 import typer
 
 from ..tools.common.flags import Labels, Mean, Std, normalization
+from ..tools.player.options import Options, demo
+from ..tools.player.run import main
 from ..video.assets import PHOTOGRAPH
 from ..video.tasks.classify import TASK
 from ..video.vision.pictures import photographs_of_skimage
-from .player.options import Options, demo
-from .player.run import main
 
 
 @demo(TASK.model)

@@ -16,13 +16,13 @@ import typer
 
 from .. import demos
 from ..tools.common.flags import Depth, Labels, Mean, Std, normalization
+from ..tools.player.options import Options
+from ..tools.player.options import demo as with_options
+from ..tools.player.run import main
 from ..video import tasks
 from ..video.task import Drawing, Scene, VideoTask
 from ..video.tasks import find_task, task_names
 from ..video.work import RAW, task_for
-from .player.options import Options
-from .player.options import demo as with_options
-from .player.run import main
 
 demo = typer.Typer(no_args_is_help=True)
 

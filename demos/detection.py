@@ -8,9 +8,9 @@ from typing import Annotated
 import typer
 
 from ..tools.common.flags import Labels, Mean, Std, normalization
+from ..tools.player.options import Options, demo
+from ..tools.player.run import main
 from ..video.tasks.detect import TASK
-from .player.options import Options, demo
-from .player.run import main
 
 
 @demo(TASK.model)

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import typer
 
+from ..tools.player.options import Options, demo
+from ..tools.player.run import main
 from ..video.assets import HAND_PICTURE, PHOTOGRAPH
 from ..video.tasks.landmarks import TASK
-from .player.options import Options, demo
-from .player.run import main
 
 
 @demo(TASK.model)

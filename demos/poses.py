@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
+from ..tools.player.options import Options, demo
+from ..tools.player.run import main
 from ..video.tasks.poses import LEAST_SCORE, TASK, People
-from .player.options import Options, demo
-from .player.run import main
 
 
 @demo(TASK.model)

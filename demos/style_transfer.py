@@ -10,9 +10,9 @@ from typing import Annotated
 import typer
 
 from ..tools.common.flags import Mean, Std, normalization
+from ..tools.player.options import Options, demo
+from ..tools.player.run import main
 from ..video.tasks.style import ANY_STYLE, TASK
-from .player.options import Options, demo
-from .player.run import main
 
 
 @demo("")

@@ -24,7 +24,7 @@ import av
 import cv2
 import numpy as np
 
-from framebind.demos.player.hud import with_bar
+from framebind.tools.player.hud import with_bar
 from framebind.video.assets import PHOTOGRAPH
 from framebind.video.tasks.style import STYLES
 

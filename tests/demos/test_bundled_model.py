@@ -16,9 +16,9 @@ import typer
 from typer.testing import CliRunner
 
 import framebind as fb
-from framebind.demos.player.options import Options
-from framebind.demos.player.run import run
 from framebind.demos.style_transfer import command
+from framebind.tools.player.options import Options
+from framebind.tools.player.run import run
 from framebind.video import assets, models
 from framebind.video.models import DEFAULT_STYLE, find_model
 from framebind.video.tasks import style

@@ -11,8 +11,8 @@ import numpy.typing as npt
 import pytest
 
 import framebind as fb
-from framebind.demos.player.options import Options
-from framebind.demos.player.run import run
+from framebind.tools.player.options import Options
+from framebind.tools.player.run import run
 from framebind.video.tasks import classify
 from framebind.video.vision.captions import text_height
 from support import tiny_models

@@ -16,14 +16,14 @@ import pytest
 import typer
 
 import framebind as fb
-from framebind.demos.player import run as runner
-from framebind.demos.player.figures import Figures
-from framebind.demos.player.hud import BRIGHT, bar_height, draw_bar, flow, line_height, with_bar
-from framebind.demos.player.keys import KEYS, LEGEND
-from framebind.demos.player.options import Options
-from framebind.demos.player.report import Report
-from framebind.demos.player.run import run
 from framebind.interop.frames.read.worker import Waits
+from framebind.tools.player import run as runner
+from framebind.tools.player.figures import Figures
+from framebind.tools.player.hud import BRIGHT, bar_height, draw_bar, flow, line_height, with_bar
+from framebind.tools.player.keys import KEYS, LEGEND
+from framebind.tools.player.options import Options
+from framebind.tools.player.report import Report
+from framebind.tools.player.run import run
 from framebind.video.network import Mode, Network, resample
 from framebind.video.task import Drawing, Scene
 from framebind.video.tasks import find_task

@@ -20,9 +20,9 @@ import typer
 from typer.testing import CliRunner
 
 import framebind as fb
-from framebind.demos.player.options import Options
-from framebind.demos.player.report import Report
-from framebind.demos.player.run import run
+from framebind.tools.player.options import Options
+from framebind.tools.player.report import Report
+from framebind.tools.player.run import run
 from framebind.video.task import Drawing, Scene
 from framebind.video.tasks import matte, style
 from support.screen import Screen

@@ -19,8 +19,8 @@ from typer.testing import CliRunner
 import framebind as fb
 import stand_ins
 from framebind.__main__ import app
-from framebind.demos.player.options import Options
-from framebind.demos.player.run import run
+from framebind.tools.player.options import Options
+from framebind.tools.player.run import run
 from framebind.video.network import resample
 from framebind.video.tasks import detect
 from framebind.video.tasks.detect import Detection

@@ -22,7 +22,7 @@ import cv2
 import numpy as np
 import pytest
 
-from framebind.demos.player.hud import ACCENT, GROUND, bar_height, line_height, with_bar
+from framebind.tools.player.hud import ACCENT, GROUND, bar_height, line_height, with_bar
 from framebind.video.models import BUNDLED
 from framebind.video.tasks.classify import BAR, DIM
 from framebind.video.tasks.landmarks import LEFT

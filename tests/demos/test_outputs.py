@@ -21,11 +21,11 @@ import typer
 
 import framebind as fb
 from framebind.__main__ import main as command_line
-from framebind.demos.player import run as runner
-from framebind.demos.player.options import Options
-from framebind.demos.player.player import file_name
-from framebind.demos.player.trace import Trace
 from framebind.tools.common import console, output
+from framebind.tools.player import run as runner
+from framebind.tools.player.options import Options
+from framebind.tools.player.player import file_name
+from framebind.tools.player.trace import Trace
 from framebind.video.signals import ended_by_signals, raise_if_signalled
 from support import live_demo
 from support.tiny_models import chain

@@ -14,8 +14,8 @@ import numpy.typing as npt
 import pytest
 
 import framebind as fb
-from framebind.demos.player.options import Options
-from framebind.demos.player.run import run
+from framebind.tools.player.options import Options
+from framebind.tools.player.run import run
 from framebind.video.class_graph import STAY
 from framebind.video.layouts import PictureShape
 from framebind.video.tasks import segment

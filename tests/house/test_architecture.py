@@ -60,8 +60,8 @@ FLOORS = {
     "task vision head heads times results.rows tasks work results session workers live "
     "mediapipe.core.containers mediapipe.core.errors mediapipe.calculators mediapipe.core mediapipe.vision mediapipe",
     "tools.certify": "cases graphs *",
-    "tools": "common.console common measure plots evaluation displays commands",
-    "demos": "player hosts * command",
+    "tools": "common.console common measure plots evaluation displays player commands",
+    "demos": "hosts * command",
 }
 """By package: its folders and top-level files, from the ground up. Each imports itself and those before it only.
 "*" is every file that is not named: a demo is a file that no list names.

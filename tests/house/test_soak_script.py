@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 import framebind as fb
-from framebind.demos.player.options import Options
-from framebind.demos.player.run import run
 from framebind.interop.device import Device
+from framebind.tools.player.options import Options
+from framebind.tools.player.run import run
 from support.recording_driver import RecordingDriver
 from support.tiny_models import chain
 

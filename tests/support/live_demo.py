@@ -5,8 +5,8 @@ from __future__ import annotations
 import typer
 
 import framebind as fb
-from framebind.demos.player.options import Options, demo
-from framebind.demos.player.run import main
+from framebind.tools.player.options import Options, demo
+from framebind.tools.player.run import main
 from framebind.video.task import Drawing, Scene, Variant
 
 

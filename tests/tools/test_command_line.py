@@ -68,7 +68,7 @@ def test_a_command_imports_no_other_command() -> None:
 
 
 ADDED = '''
-from .player.options import Options, demo
+from ..tools.player.options import Options, demo
 
 @demo("style_transfer")
 def command(options: Options) -> None:

@@ -13,8 +13,8 @@ import numpy.typing as npt
 import pytest
 
 import framebind as fb
-from framebind.demos.player.options import Options
-from framebind.demos.player.run import run
+from framebind.tools.player.options import Options
+from framebind.tools.player.run import run
 from framebind.video.apis import BY_NAME, DECODING
 from framebind.video.network import Network, Sampling
 from framebind.video.session.session import Session

@@ -12,8 +12,8 @@ import numpy.typing as npt
 import pytest
 
 import framebind as fb
-from framebind.demos.player.options import Options
-from framebind.demos.player.run import run
+from framebind.tools.player.options import Options
+from framebind.tools.player.run import run
 from framebind.video.apis import DECODING, GL
 from framebind.video.copies import DETECTIONS, MASKS, RECORDING
 from framebind.video.model_options import ModelOptions

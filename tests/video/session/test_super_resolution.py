@@ -12,8 +12,8 @@ import numpy.typing as npt
 import pytest
 
 import framebind as fb
-from framebind.demos.player.options import Options
-from framebind.demos.player.run import run
+from framebind.tools.player.options import Options
+from framebind.tools.player.run import run
 from framebind.video.copies import RECORDING
 from framebind.video.model_options import ModelOptions
 from framebind.video.network import Network

@@ -14,8 +14,8 @@ import numpy.typing as npt
 import pytest
 
 import framebind as fb
-from framebind.demos.player.options import Options
-from framebind.demos.player.run import run
+from framebind.tools.player.options import Options
+from framebind.tools.player.run import run
 from framebind.video.network import Network, resample
 from framebind.video.tasks import poses
 from framebind.video.vision import posenet

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from ...tools.common.flags import FrameFlags, field_parameters, set_parameters
+from ..common.flags import FrameFlags, field_parameters, set_parameters
 
 Option = typer.Option
 

@@ -12,7 +12,6 @@ import typer
 
 import framebind as fb
 
-from ...tools.common.console import make_console, plain, progress_bar
 from ...video.apis import GL
 from ...video.assets import PHOTOGRAPH
 from ...video.further_inputs import NO_OPTIONS
@@ -20,6 +19,7 @@ from ...video.models import find_model
 from ...video.network import Network
 from ...video.signals import ended_by_signals
 from ...video.task import Drawing, Scene
+from ..common.console import make_console, plain, progress_bar
 from .hud import STARTING, Hud, with_bar
 from .keys import LEGEND, press
 from .laps import Laps

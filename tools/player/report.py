@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from ...tools.common.console import counted
 from ...video.network import MODES, Mode
+from ..common.console import counted
 
 
 @dataclass

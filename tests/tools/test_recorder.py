@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import framebind as fb
-from framebind.demos.player.recorder import Recorder
+from framebind.tools.player.recorder import Recorder
 
 pytestmark = pytest.mark.parametrize("context", ["gl"], indirect=True)
 

@@ -1,1 +1,0 @@
-"""The player that all demos share: run, keys, figures, network and options."""
