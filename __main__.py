@@ -21,8 +21,8 @@ from .tools.common.flags import ToolCommand, canonical
 from .tools.common.output import leave_stdout
 
 COMMANDS = (
-    "doctor", "devices", "inspect", "models", "benchmark", "diff", "culprit", "certify", "process", "watch", "evaluate",
-    "demo",
+    "doctor", "devices", "inspect", "models", "benchmark", "diff", "culprit", "certify", "process", "watch", "camera",
+    "evaluate", "demo",
 )  # fmt: skip
 
 

@@ -24,6 +24,7 @@ import av
 import cv2
 import numpy as np
 
+from framebind.tools.commands.camera import GREEN
 from framebind.tools.player.hud import with_bar
 from framebind.video.assets import PHOTOGRAPH
 from framebind.video.tasks.style import STYLES
@@ -69,6 +70,18 @@ def demos(folder: Path) -> None:
     ]  # fmt: skip
     small = [cv2.resize(picture, (288, 288), interpolation=cv2.INTER_AREA) for picture in made]
     cv2.imwrite(str(DOCS / "demos.jpg"), np.vstack([np.hstack(small[:4]), np.hstack(small[4:])]), QUALITY)
+
+
+def camera(folder: Path) -> None:
+    """What programs see of the command ``camera``: a style, a blurred background, another one, and green."""
+    selfie = ("--model", "selfie_segmentation", "--effect")
+    made = [
+        demo(folder, "style_transfer"), demo(folder, "segmentation", *selfie, "blur"),
+        demo(folder, "segmentation", *selfie, "cutout", "--background", str(STYLES[0])),
+        demo(folder, "segmentation", *selfie, "cutout", "--background", GREEN),
+    ]  # fmt: skip
+    small = [cv2.resize(picture, (288, 288), interpolation=cv2.INTER_AREA) for picture in made]
+    cv2.imwrite(str(DOCS / "camera.jpg"), np.hstack(small), QUALITY)
 
 
 def window(folder: Path) -> None:
@@ -167,7 +180,7 @@ def graph(_: Path) -> None:
 
 PICTURES: dict[str, Callable[[Path], None]] = {
     "tutorial": tutorial, "demos": demos, "window": window, "programs": programs, "drawing": drawing,
-    "watching": watching, "graph": graph,
+    "watching": watching, "graph": graph, "camera": camera,
 }  # fmt: skip
 
 if __name__ == "__main__":

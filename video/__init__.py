@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ..interop.frames.read.camera import Camera, list_cameras
     from ..interop.frames.read.opening import open_source
     from ..interop.frames.read.source import Source
+    from ..interop.frames.virtual_cameras.opening import VirtualCameraPlace, list_virtual_cameras
     from ..interop.frames.write.joined import join_videos
     from ..interop.frames.write.video_writer import VideoWriter
     from ..interop.gl.draw.window import Window
@@ -39,6 +40,7 @@ __all__ = [
     "VideoStage",
     "VideoTags",
     "VideoWriter",
+    "VirtualCameraPlace",
     "Watch",
     "WatchResult",
     "Window",
@@ -46,6 +48,7 @@ __all__ = [
     "divide_video",
     "join_videos",
     "list_cameras",
+    "list_virtual_cameras",
     "masked_address",
     "open_source",
     "to_detections",
@@ -66,6 +69,7 @@ _LATE = {
     "VideoStage": ".session.stage",
     "VideoTags": f"{_FRAMES}.decode.tags",
     "VideoWriter": f"{_FRAMES}.write.video_writer",
+    "VirtualCameraPlace": f"{_FRAMES}.virtual_cameras.opening",
     "Watch": ".live.watch",
     "WatchResult": ".live.result",
     "Window": "..interop.gl.draw.window",
@@ -73,6 +77,7 @@ _LATE = {
     "divide_video": f"{_FRAMES}.decode.division",
     "join_videos": f"{_FRAMES}.write.joined",
     "list_cameras": f"{_FRAMES}.read.camera",
+    "list_virtual_cameras": f"{_FRAMES}.virtual_cameras.opening",
     "masked_address": f"{_FRAMES}.decode.addresses",
     "open_source": f"{_FRAMES}.read.opening",
     "to_detections": ".results.supervision_objects",

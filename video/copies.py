@@ -5,6 +5,8 @@ from __future__ import annotations
 import framebind as fb
 
 UPLOAD, RECORDING, SCREENSHOT = fb.transfers.CAMERA_FRAME, fb.transfers.VIDEO_FRAME, fb.transfers.PICTURE_FILE
+VIRTUAL_CAMERA = "virtual camera"
+"""Pictures that are read for the programs that watch a virtual camera."""
 DETECTIONS = "detections"
 """Outputs that are read to become text and lines."""
 FROM_ARRAY = " from its array"
@@ -13,9 +15,10 @@ MASKS = "masks"
 """Masks that are read to be saved."""
 WEB_PICTURE = "web picture"
 """Pictures for the page of ``watch``."""
-SHOWN_COPIES = (UPLOAD, RECORDING, SCREENSHOT, DETECTIONS)
+SHOWN_COPIES = (UPLOAD, RECORDING, SCREENSHOT, VIRTUAL_CAMERA, DETECTIONS)
 """Reasons of the copies that a demo may make after the first frame: the source's upload, reading back pictures that are
-recorded or saved, and the outputs (boxes, points, scores of classes, maps of joints) that become text and lines.
+recorded, saved or shown to other programs, and the outputs (boxes, points, scores of classes, maps of joints) that
+become text and lines.
 """
 SAVED_COPIES = (*SHOWN_COPIES, MASKS)
 """Reasons of the copies that ``process`` may make after the first frame."""
@@ -27,7 +30,8 @@ def copied_bytes() -> dict[str, int]:
     """Bytes copied since the last reset of ``fb.transfers``, by purpose."""
     return {
         "source": copied_for(UPLOAD), "recording": copied_for(RECORDING) + copied_for(SCREENSHOT),
-        "results": copied_for(DETECTIONS), "else": fb.transfers.bytes_except(*SHOWN_COPIES),
+        "camera": copied_for(VIRTUAL_CAMERA), "results": copied_for(DETECTIONS),
+        "else": fb.transfers.bytes_except(*SHOWN_COPIES),
     }  # fmt: skip
 
 

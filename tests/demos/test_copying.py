@@ -165,7 +165,7 @@ def test_the_copying_mode_counts_all_that_it_copies(identity: Path) -> None:
 
 
 def test_the_summary_tells_the_modes_apart() -> None:
-    bytes_of = {"source": 300, "recording": 0, "results": 0, "else": 0}
+    bytes_of = {"source": 300, "recording": 0, "camera": 0, "results": 0, "else": 0}
     report, copying = Report(), Report()
     report.add(2, 0.1, bytes_of)
     report.add(1, 0.05, {**bytes_of, "source": 150})

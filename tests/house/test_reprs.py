@@ -39,6 +39,7 @@ WITHOUT_DEVICE: dict[str, tuple[Callable[[], object], str]] = {
     "Backend": (lambda: fb.list_backends()[0], "OpenGL, 'gl' or 'opengl'"),
     "BestOptions": (lambda: fb.BestOptions(None, False, 4, "no GPU"), "no GPU"),
     "video.Camera": (lambda: fb.video.Camera(0, "a webcam"), "a webcam"),
+    "video.VirtualCameraPlace": (lambda: fb.video.VirtualCameraPlace("pipewire", True, "it answers"), "it answers"),
     "CompiledModel": (
         lambda: fb.CompiledModel.from_buffer(chain("EXP"), backend="null"),
         "1 operator from x to t1, <Gpu",

@@ -201,3 +201,11 @@ def test_a_camera_that_gives_no_picture_is_named() -> None:
     assert camera.state == "missing" and camera.found.startswith("a webcam: camera 77 cannot be opened")
     (none,) = doctor._cameras([])
     assert none.state == "missing" and "--device /dev/video0" in none.advice
+
+
+def test_virtual_cameras_have_a_line_with_what_to_do() -> None:
+    ready = fb.video.VirtualCameraPlace("pipewire", True, "PipeWire answers (libpipewire 1.0.5)")
+    missing = fb.video.VirtualCameraPlace("v4l2", False, "there is no device: 'modprobe v4l2loopback' makes one")
+    one, other = doctor._virtual_cameras([ready, missing])
+    assert (one.check, one.state, one.advice) == ("virtual camera (pipewire)", "ok", "") and one.optional
+    assert (other.state, other.advice) == ("missing", "'modprobe v4l2loopback' makes one")

@@ -85,7 +85,7 @@ def doctor(every: All = False, as_json: AsJson = False) -> None:
     usable = any(not device.unusable for device in machine.devices)
     findings = [
         *_packages(), *_graphics_cards(), *_apis(machine), *_sharing(machine), _display(),
-        *_cameras(fb.video.list_cameras()), *_extras(), _models(),
+        *_cameras(fb.video.list_cameras()), *_virtual_cameras(fb.video.list_virtual_cameras()), *_extras(), _models(),
     ]  # fmt: skip
     if usable:
         apis = {*LOADERS, *(device.api for device in machine.devices)}
@@ -295,6 +295,14 @@ def _cameras(listed: list[fb.video.Camera]) -> Iterator[Finding]:
                 yield Finding("camera", "ok", f"{source.name}: {width}x{height}, {source.fps or '?'} frames per second")
         except fb.SourceError as error:
             yield Finding("camera", "missing", f"{name}: {error}", "videos, pictures and 'synthetic' do as well")
+
+
+def _virtual_cameras(places: list[fb.video.VirtualCameraPlace]) -> Iterator[Finding]:
+    """Say where the command ``camera`` can show pictures to other programs."""
+    for place in places:
+        found, _, advice = place.about.partition(": ")
+        state: State = "ok" if place.is_ready else "missing"
+        yield Finding(f"virtual camera ({place.address})", state, found, advice, optional=True)
 
 
 def _gives_pictures(index: int) -> bool:

@@ -21,9 +21,9 @@ _REFRESH_SECONDS = 0.25
 class Figures:
     """Averages over the frames since the text was last written.
 
-    ``runs_on`` says in words where the model runs; it is called once, after the first frames. ``clock`` is the one
-    whose times are shown: the CPU's for work of the CPU, which the GPU's clock does not see, and for a driver without
-    timers.
+    ``runs_on`` says in words where the model runs, "" without one; it is called once, after the first frames.
+    ``clock`` is the one whose times are shown: the CPU's for work of the CPU, which the GPU's clock does not see, and
+    for a driver without timers.
     """
 
     def __init__(self, timer: fb.GlTimer, *, runs_on: Callable[[], str], clock: Literal["cpu", "gpu"]) -> None:
@@ -76,7 +76,7 @@ class Figures:
             if self._stages[name]
         ]
         if not words:
-            return f"The model runs {self._where}."
+            return f"The model runs {self._where}." if self._where else ""
         first, *others = words
         return f"{first[0].upper()}{', '.join([f'{first[1:]} {self._where}', *others])}."
 

@@ -17,21 +17,23 @@ class Laps:
     """Counts the frames of each mode, and keeps the figures of the last lap to compare with those of this one.
 
     A lap ends when the mode changes. ``figures`` are those of the current lap, ``compared`` is a line about the
-    previous one, which was in another mode. The first of ``networks`` is the demo's model.
+    previous one, which was in another mode. The first of ``networks`` is the demo's model; there may be none.
     """
 
     def __init__(self, networks: Sequence[Network], timer: fb.GlTimer) -> None:
         self.compared = ""
+        self._mode: Mode = "gpu"
         self._networks, self._timer = networks, timer
         self.restart()
 
     @property
     def mode(self) -> Mode:
         """The mode of all networks."""
-        return self._networks[0].mode
+        return self._mode
 
     @mode.setter
     def mode(self, mode: Mode) -> None:
+        self._mode = mode
         for network in self._networks:
             network.mode = mode
 
@@ -65,7 +67,10 @@ class Laps:
     def _begin(self) -> None:
         self._frames, self._began, self._bytes = 0, time.perf_counter(), copied_bytes()
         clock = "gpu" if self.mode == "gpu" else "cpu"
-        self.figures = Figures(self._timer, runs_on=lambda: self._networks[0].runs_on, clock=clock)
+        self.figures = Figures(self._timer, runs_on=self._runs_on, clock=clock)
+
+    def _runs_on(self) -> str:
+        return self._networks[0].runs_on if self._networks else ""
 
     def _end(self) -> None:
         copied = {name: count - self._bytes[name] for name, count in copied_bytes().items()}

@@ -1,4 +1,4 @@
-"""Plays a source through a task, frame by frame, into a window and files."""
+"""Plays a source through a task, frame by frame, into a window, files and a virtual camera."""
 
 from __future__ import annotations
 
@@ -19,12 +19,16 @@ from .recorder import Recorder
 from .report import Report
 from .trace import Trace
 
+_LOOK_SECONDS = 0.25
+"""Time between two looks at signals while no program watches the camera."""
+
 
 class Player:
     """The loop over frames. Keys change its state between two frames (see keys.py).
 
-    ``legend`` has the keys. ``on_key(player, key)`` is called for each key that is pressed in the window.
-    ``seconds_per_frame`` is the least time that a frame takes.
+    ``camera`` is a virtual camera; while nobody sees a picture, none is computed. ``legend`` has the keys.
+    ``on_key(player, key)`` is called for each key that is pressed in the window. ``seconds_per_frame`` is the least
+    time that a frame takes.
     """
 
     def __init__(
@@ -38,13 +42,14 @@ class Player:
         timer: fb.GlTimer,
         laps: Laps,
         recorder: Recorder,
+        camera: fb.video.VideoWriter | None,
         trace: Trace | None,
         seconds_per_frame: float,
         legend: Sequence[Part],
         on_key: Callable[[Player, str], None],
     ) -> None:
         self.task, self.source, self.window = task, source, window
-        self.laps, self.recorder, self.hud = laps, recorder, hud
+        self.laps, self.recorder, self.hud, self.camera = laps, recorder, hud, camera
         self.paused, self.going_on = False, True
         self.variant = 0
         """The number of the task's current variant."""
@@ -88,7 +93,9 @@ class Player:
 
     def _frames(self, limit: int | None) -> Iterator[fb.GlTexture]:
         """The source's frames, at most ``limit``; while paused, the same one repeatedly."""
-        taken, due = 0, time.perf_counter()
+        taken = 0
+        self._wait_for_viewers()
+        due = time.perf_counter()
         for frame in self.source.frames(self._picture.context, timer=self._timer):
             taken += 1
             yield frame.texture
@@ -101,6 +108,14 @@ class Player:
                 yield frame.texture
             if limit is not None and taken >= limit:
                 return
+            self._wait_for_viewers()
+
+    def _wait_for_viewers(self) -> None:
+        """Take and compute no frame while nobody sees one: there is no window, and no program watches the camera."""
+        while self.camera is not None and self.window is None and self.going_on:
+            if self.camera.wait_until_watched(_LOOK_SECONDS):
+                return
+            raise_if_signalled()
 
     def _play_frame(self, frame: fb.GlTexture, number: int) -> None:
         self.laps.count_frame()
@@ -113,6 +128,9 @@ class Player:
                 self.recorder.hold()
             else:
                 self.recorder.put()
+        if self.camera is not None:
+            self._timer.mark("camera")
+            self.camera.put(self._picture)
         if self.window is not None:
             self._timer.mark("show")
             self._show(self.window)

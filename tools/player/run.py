@@ -14,6 +14,7 @@ import framebind as fb
 
 from ...video.apis import GL
 from ...video.assets import PHOTOGRAPH
+from ...video.copies import VIRTUAL_CAMERA
 from ...video.further_inputs import NO_OPTIONS
 from ...video.models import find_model
 from ...video.network import Network
@@ -35,13 +36,21 @@ TAKES = {"--size": "cameras and synthetic motion", "--fps": "cameras", "--fourcc
 console = make_console(stderr=True, soft_wrap=True)
 
 
-def run(prepare: Callable[[Scene], Drawing], options: Options, *, photograph: Path = PHOTOGRAPH) -> Report:
+def run(
+    prepare: Callable[[Scene], Drawing] | None,
+    options: Options,
+    *,
+    photograph: Path = PHOTOGRAPH,
+    camera: str = "",
+) -> Report:
     """Run a task over a source until it ends, the options say so, the window is closed, or Ctrl-C.
 
-    ``photograph`` is the one that moves if the source is "synthetic".
+    ``prepare`` makes the task's drawing; None shows the frames as they are, without a model. ``photograph`` is the one
+    that moves if the source is "synthetic". ``camera`` is the address of a virtual camera that shows the pictures, as
+    ``VideoWriter`` takes it.
     """
     source, shown = _source(options, photograph), options.window or not (options.output or options.headless)
-    if shown and source.length == 1:  # a picture: it stays until the window is closed
+    if (shown or camera) and source.length == 1:  # a picture: it stays until the window is closed
         source.stop()
         source = _source(replace(options, loop=True), photograph)
     with source, contextlib.ExitStack() as stack:
@@ -57,21 +66,16 @@ def run(prepare: Callable[[Scene], Drawing], options: Options, *, photograph: Pa
         if window:
             hud.announce(window, STARTING)
 
-        def load(model: str) -> Network:
-            further = options.model_options().further if model == options.model else NO_OPTIONS
-            network = Network(path := find_model(model), options.options(path), timer, further=further)
-            networks.append(network)
-            return network
-
-        task = prepare(Scene(load(options.model), picture, load))
+        task = _drawing(prepare, options, picture, timer, networks)
         recorder = Recorder(picture, fps=source.fps or 30.0, live=source.live)
         stack.callback(_print_written, recorder)  # when the files are closed: also after an error
         trace = stack.enter_context(contextlib.closing(Trace(options.profile))) if options.profile else None
         stack.enter_context(contextlib.closing(recorder))
-        paced = window is not None and options.vsync and not source.live
+        shows = stack.enter_context(_open_camera(camera, source)) if camera else None
+        paced = (window is not None or camera != "") and options.vsync and not source.live
         player = Player(
             task, source, picture, window=window, hud=hud, timer=timer, laps=Laps(networks, timer), recorder=recorder,
-            trace=trace, seconds_per_frame=1 / (source.fps or 30) if paced else 0.0,
+            camera=shows, trace=trace, seconds_per_frame=1 / (source.fps or 30) if paced else 0.0,
             legend=LEGEND, on_key=press,
         )  # fmt: skip
         for path in options.output:
@@ -83,6 +87,35 @@ def run(prepare: Callable[[Scene], Drawing], options: Options, *, photograph: Pa
         bar = contextlib.nullcontext(lambda: None) if length is None else progress_bar("frames", length)
         with bar as advance:
             return player.play(frames=frames, duration=seconds, advance=advance)
+
+
+def _drawing(
+    prepare: Callable[[Scene], Drawing] | None,
+    options: Options,
+    picture: fb.GlTexture,
+    timer: fb.GlTimer,
+    networks: list[Network],
+) -> Drawing:
+    """The drawing of a task. The networks that it loads are added to ``networks``."""
+    if prepare is None:
+        return Drawing(picture.copy_from)
+
+    def load(model: str) -> Network:
+        further = options.model_options().further if model == options.model else NO_OPTIONS
+        network = Network(path := find_model(model), options.options(path), timer, further=further)
+        networks.append(network)
+        return network
+
+    return prepare(Scene(load(options.model), picture, load))
+
+
+def _open_camera(address: str, source: fb.video.Source) -> fb.video.VideoWriter:
+    """A virtual camera for pictures of the source's frames. A person is told its name."""
+    camera = fb.video.VideoWriter(address, source.size, source.fps or 30.0, reason=VIRTUAL_CAMERA)
+    kind, _, name = address.partition(":")
+    named = f"'{name}' of {kind}" if name else f"of {kind}"
+    console.print(plain(f"the camera {named} is there for other programs, until Ctrl-C"))
+    return camera
 
 
 def _open_window(source: fb.video.Source, name: str, *, vsync: bool) -> fb.Window:

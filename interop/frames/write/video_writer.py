@@ -67,7 +67,7 @@ class VideoWriter(Uncopied):
     path : str or Path
         The video: .mp4, .mov, .mkv, .webm, .gif or .avi (which keeps no times, only ``fps``); or a .png file, which
         gets the last texture. Missing folders are made. Or "pipewire:NAME": a camera of PipeWire that other programs
-        show under that name.
+        show under that name; or "v4l2:/dev/videoN", a device of the kernel module v4l2loopback.
     size : (int, int), optional
         Width and height of upright pictures; by default those of ``like``, or of the first picture.
     fps : float, optional
