@@ -47,7 +47,9 @@ def find_exact(graph: Graph) -> frozenset[Node]:
     """The tensors that must be exact, and whether a layer of weights lies between each and the expression."""
 
     def mark(tensor: int, is_behind: bool) -> None:
-        behind[tensor] = behind.get(tensor, True) and is_behind
+        place = graph.aliases.get(tensor)
+        for each in (tensor,) if place is None else (tensor, place.parent):  # one node may write several in one
+            behind[each] = behind.get(each, True) and is_behind
 
     for node in reversed(graph.nodes):
         is_exact = any(tensor in behind for tensor in node.outputs)
