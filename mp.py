@@ -1,13 +1,18 @@
-"""MediaPipe's tasks over framebind. Use: ``from framebind import mp``, in place of ``import mediapipe as mp``."""
+"""MediaPipe's tasks and solutions. Use: ``from framebind import mp``, in place of ``import mediapipe as mp``."""
 
 import sys
 
-from .video.mediapipe import tasks
+from .video.mediapipe import framework, solutions, tasks
 from .video.mediapipe.core.image import Image, ImageFormat
 
-__all__ = ["Image", "ImageFormat", "tasks"]
+__all__ = ["Image", "ImageFormat", "framework", "solutions", "tasks"]
 
 for _alias, _module in {
+    "framework": framework,
+    "framework.formats": framework,
+    "framework.formats.landmark_pb2": framework.landmark_pb2,
+    "solutions": solutions,
+    **{f"solutions.{name}": getattr(solutions, name) for name in solutions.__all__},
     "tasks": tasks,
     "tasks.python": tasks,
     "tasks.python.vision": tasks.vision,

@@ -58,7 +58,8 @@ FLOORS = {
     "video": "assets tflite_writer models apis feedback further_inputs model_options copies signals layouts "
     "model_metadata selection answer_graph postprocess candidate_graph class_graph network prototype_graph model_file "
     "task vision head heads times results.rows tasks work results session workers live "
-    "mediapipe.core.containers mediapipe.core.errors mediapipe.calculators mediapipe.core mediapipe.vision mediapipe",
+    "mediapipe.core.containers mediapipe.core.errors mediapipe.calculators mediapipe.core mediapipe.vision "
+    "mediapipe.solutions mediapipe",
     "tools.certify": "cases graphs *",
     "tools": "common.console common measure plots evaluation displays player commands",
     "demos": "hosts * command",

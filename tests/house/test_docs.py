@@ -118,6 +118,7 @@ def set_up(page: Path, folder: Path, config: pytest.Config) -> dict[str, str]:
         environment["FRAMEBIND_MODELS"] = str(models)
     if "face_landmarker.task" in page.read_text(encoding="utf-8"):
         (folder / "face_landmarker.task").write_bytes(one_face())
+        environment["FRAMEBIND_MODELS"] = str(folder)
     if '"yolo11n.tflite"' in page.read_text(encoding="utf-8"):
         (folder / "yolo11n.tflite").write_bytes(two_boxes())
     shell = [fence[2] for fence in FENCE.finditer(page.read_text(encoding="utf-8")) if fence[1] == "sh"]

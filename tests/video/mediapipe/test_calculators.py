@@ -25,6 +25,7 @@ from framebind.video.mediapipe.calculators.regions import WHOLE, Region, crop_re
 from framebind.video.mediapipe.calculators.smoothing import LandmarkFilter, VisibilityFilter, object_scale
 from framebind.video.mediapipe.calculators.suppression import suppress_weighted
 from framebind.video.mediapipe.calculators.tracking import associate, associate_hands, distinct_hands
+from framebind.video.mediapipe.core.tracker import Tracker
 
 RANDOM = np.random.default_rng(5)
 
@@ -149,6 +150,26 @@ def test_a_tracked_thing_is_replaced_by_what_was_found_there() -> None:
     assert associate(old, new, 0.5)[:, 4].tolist() == [0, 1, 2]
     assert associate(old, new, 0.5)[0, 0] == pytest.approx(0.8)
     assert associate_hands(old, new, 0.5)[:, 4].tolist() == [0, 0, 2]  # a followed hand stays
+
+
+def test_followed_things_that_meet_become_one() -> None:
+    """Also if no detector runs, because as many things are followed as are wanted."""
+    tracker = Tracker(2, 0.5)
+    one, other = np.float32([0.2, 0.2, 0.2, 0.2, 0]), np.float32([0.8, 0.8, 0.2, 0.2, 0])
+    calls: list[int] = []
+
+    def detect() -> np.ndarray:
+        calls.append(1)
+        return np.stack([one, other])
+
+    assert len(tracker.regions(detect, stream=True)) == 2
+    tracker.follow([one, other])
+    assert len(tracker.regions(detect, stream=True)) == 2 and len(calls) == 1
+    tracker.follow([one, one + np.float32(0.01)])
+    assert tracker.regions(detect, stream=True).tolist() == [(one + np.float32(0.01)).tolist()] and len(calls) == 1
+    tracker.follow([])
+    assert len(tracker.regions(detect, stream=True)) == 2 and len(calls) == 2
+    assert len(tracker.regions(detect, stream=False)) == 2 and len(calls) == 3
 
 
 def test_the_same_hand_counts_once() -> None:

@@ -13,11 +13,11 @@ from ...vision.ssd import grid
 Array = npt.NDArray[Any]
 
 
-def anchor_middles(side: int, strides: tuple[int, ...]) -> Array:
+def anchor_middles(side: int, strides: tuple[int, ...], per_layer: int = 2) -> Array:
     """The middles (n, 2), as (x, y), of the anchors of a network with a square input of ``side`` pixels.
 
-    A layer of stride s has two anchors in each of (side / s) x (side / s) cells. Layers that follow each other with the
-    same stride share a grid. All anchors have the size 1, which scales no box.
+    A layer of stride s has ``per_layer`` anchors in each of (side / s) x (side / s) cells. Layers that follow each
+    other with the same stride share a grid. All anchors have the size 1, which scales no box.
     """
-    layers = [grid(-(-side // stride), [(1, 1)] * (2 * len([*group]))) for stride, group in groupby(strides)]
+    layers = [grid(-(-side // stride), [(1, 1)] * (per_layer * len([*group]))) for stride, group in groupby(strides)]
     return np.concatenate(layers)[:, :2].astype(np.float32)

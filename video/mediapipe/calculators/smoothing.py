@@ -23,15 +23,15 @@ class LandmarkFilter:
 
     def __init__(self, min_cutoff: float, beta: float, speed_cutoff: float = 1.0) -> None:
         self._min_cutoff, self._beta, self._speed_cutoff = min_cutoff, beta, speed_cutoff
-        self._frequency, self._last = 30.0, -1
+        self._frequency, self._last = 30.0, -1.0
         self._raw: Array | None = None
         self._value = self._speed = np.zeros(0)
 
     def reset(self) -> None:
         """Forget the values: the next ones come out as they are."""
-        self._frequency, self._last, self._raw = 30.0, -1, None
+        self._frequency, self._last, self._raw = 30.0, -1.0, None
 
-    def __call__(self, values: Array, milliseconds: int, scale: float = 1.0) -> Array:
+    def __call__(self, values: Array, milliseconds: float, scale: float = 1.0) -> Array:
         """The filtered values, float32. ``scale`` is the object's size in the units of the values.
 
         Values of a time that is not after the last one come out as they are.

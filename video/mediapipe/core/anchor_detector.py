@@ -18,15 +18,22 @@ Array = npt.NDArray[Any]
 class AnchorDetector:
     """A network with boxes and ``points`` key points at anchors.
 
-    ``strides`` are those of its layers, ``confidence`` is the least score, and ``overlap`` the share of two boxes above
-    which they are one thing.
+    ``strides`` are those of its layers, which have ``per_layer`` anchors in each cell. ``confidence`` is the least
+    score, and ``overlap`` the share of two boxes above which they are one thing.
     """
 
     def __init__(
-        self, network: TaskNetwork, strides: tuple[int, ...], points: int, confidence: float, overlap: float
+        self,
+        network: TaskNetwork,
+        strides: tuple[int, ...],
+        points: int,
+        confidence: float,
+        overlap: float,
+        *,
+        per_layer: int = 2,
     ) -> None:
         side = network.shapes[0][1]
-        self._anchors = anchor_middles(side, strides)
+        self._anchors = anchor_middles(side, strides, per_layer)
         count = len(self._anchors)
         self._network = network.expect((1, side, side, 3), (1, count, 4 + 2 * points), (1, count, 1))
         self._side, self._confidence, self._overlap = side, confidence, overlap

@@ -27,9 +27,8 @@ class Tracker:
         """The rectangles to look at in this picture. ``detect`` is called only if fewer things are followed."""
         if not stream:
             return detect()[: self._count]
-        if len(self._previous) >= self._count:
-            return self._previous[: self._count]
-        return self._join(self._previous, detect(), self._overlap)[: self._count]
+        found = detect() if len(self._previous) < self._count else NO_RECTANGLES
+        return self._join(self._previous, found, self._overlap)[: self._count]
 
     def follow(self, rectangles: list[Array]) -> None:
         """The rectangles (5) of what was seen in this frame: where the next one looks."""

@@ -150,8 +150,11 @@ def _check(image: Array) -> None:
 
 
 def _is_seen(landmark: Any) -> bool:
-    chances = (getattr(landmark, "visibility", None), getattr(landmark, "presence", None))
-    return all(chance is None or chance >= LEAST for chance in chances)
+    def chance(name: str) -> float | None:
+        given = not hasattr(landmark, "HasField") or landmark.HasField(name)
+        return getattr(landmark, name, None) if given else None
+
+    return all(each is None or each >= LEAST for each in (chance("visibility"), chance("presence")))
 
 
 def _ends(connection: Any) -> tuple[int, int]:

@@ -110,7 +110,7 @@ class FaceLandmarkerResult:
 class FacePipeline:
     """The networks of faces. ``find`` gives rows; the task makes the result of them."""
 
-    def __init__(self, options: FaceLandmarkerOptions) -> None:
+    def __init__(self, options: FaceLandmarkerOptions, *, is_smooth: bool = True) -> None:
         self._options = options
         for name in ("min_face_detection_confidence", "min_face_presence_confidence", "min_tracking_confidence"):
             check_share(name, getattr(options, name))
@@ -125,10 +125,14 @@ class FacePipeline:
             self._blendshapes = network.expect((1, 146, 2), (52,))
         if options.output_facial_transformation_matrixes:
             self._face = read_geometry(_needed(files, GEOMETRY))
-        self._tracker = Tracker(options.num_faces, options.min_tracking_confidence)
-        self._filter = LandmarkFilter(min_cutoff=0.05, beta=80.0) if options.num_faces == 1 else None
+        self.forget()
+        self._filter = LandmarkFilter(min_cutoff=0.05, beta=80.0) if options.num_faces == 1 and is_smooth else None
 
-    def find(self, pixels: Array, rectangle: Array, milliseconds: int | None) -> list[Array]:
+    def forget(self) -> None:
+        """Forget the faces of earlier frames."""
+        self._tracker = Tracker(self._options.num_faces, self._options.min_tracking_confidence)
+
+    def find(self, pixels: Array, rectangle: Array, milliseconds: float | None) -> list[Array]:
         """The landmarks (478, 3) of each face."""
         size = pixels.shape[1], pixels.shape[0]
         stream = milliseconds is not None
@@ -148,7 +152,7 @@ class FacePipeline:
             faces = self._smoothed(faces, size, milliseconds or 0)
         return faces
 
-    def _smoothed(self, faces: list[Array], size: tuple[int, int], milliseconds: int) -> list[Array]:
+    def _smoothed(self, faces: list[Array], size: tuple[int, int], milliseconds: float) -> list[Array]:
         if self._filter is None:
             return faces
         if not faces:

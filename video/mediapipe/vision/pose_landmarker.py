@@ -148,7 +148,7 @@ class PoseFilter:
         for each in (self._places, self._world, self._visibility):
             each.reset()
 
-    def __call__(self, pose: Pose, region: Array, size: tuple[int, int], milliseconds: int) -> Pose:
+    def __call__(self, pose: Pose, region: Array, size: tuple[int, int], milliseconds: float) -> Pose:
         """The filtered person. ``region`` (5) is the next one: its size is the person's."""
         units = np.array([size[0], size[1], size[0]], np.float32)
         scale = float(region[2] * size[0] + region[3] * size[1]) / 2

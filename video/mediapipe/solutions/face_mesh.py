@@ -1,0 +1,72 @@
+"""``mp.solutions.face_mesh``: the landmarks of faces."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy.typing as npt
+
+from ..vision.connections import FaceLandmarksConnections as Lines
+from ..vision.face_landmarker import FaceLandmarkerOptions, FacePipeline
+from .messages import NormalizedLandmarkList, landmark_list
+from .solution import Solution, model_of
+
+Array = npt.NDArray[Any]
+
+FACEMESH_NUM_LANDMARKS = 468
+FACEMESH_NUM_LANDMARKS_WITH_IRISES = 478
+
+FACEMESH_LIPS = frozenset(map(tuple, Lines.FACE_LANDMARKS_LIPS))
+FACEMESH_LEFT_EYE = frozenset(map(tuple, Lines.FACE_LANDMARKS_LEFT_EYE))
+FACEMESH_LEFT_IRIS = frozenset(map(tuple, Lines.FACE_LANDMARKS_LEFT_IRIS))
+FACEMESH_LEFT_EYEBROW = frozenset(map(tuple, Lines.FACE_LANDMARKS_LEFT_EYEBROW))
+FACEMESH_RIGHT_EYE = frozenset(map(tuple, Lines.FACE_LANDMARKS_RIGHT_EYE))
+FACEMESH_RIGHT_IRIS = frozenset(map(tuple, Lines.FACE_LANDMARKS_RIGHT_IRIS))
+FACEMESH_RIGHT_EYEBROW = frozenset(map(tuple, Lines.FACE_LANDMARKS_RIGHT_EYEBROW))
+FACEMESH_FACE_OVAL = frozenset(map(tuple, Lines.FACE_LANDMARKS_FACE_OVAL))
+FACEMESH_NOSE = frozenset(map(tuple, Lines.FACE_LANDMARKS_NOSE))
+FACEMESH_CONTOURS = frozenset(map(tuple, Lines.FACE_LANDMARKS_CONTOURS))
+FACEMESH_IRISES = FACEMESH_LEFT_IRIS | FACEMESH_RIGHT_IRIS
+FACEMESH_TESSELATION = frozenset(map(tuple, Lines.FACE_LANDMARKS_TESSELATION))
+
+
+class Faces(NamedTuple):
+    """The result of a picture."""
+
+    multi_face_landmarks: list[NormalizedLandmarkList] | None
+    """The landmarks of each face; None without a face."""
+
+
+class FaceMesh(Solution):
+    """Finds 468 landmarks of each face, or, with ``refine_landmarks``, 478 with the irises.
+
+    The network is that of face_landmarker.task in both cases, which is newer than those of MediaPipe's solution.
+    """
+
+    def __init__(
+        self,
+        static_image_mode: bool = False,
+        max_num_faces: int = 1,
+        refine_landmarks: bool = False,
+        min_detection_confidence: float = 0.5,
+        min_tracking_confidence: float = 0.5,
+    ) -> None:
+        super().__init__(is_static=static_image_mode)
+        self._options = FaceLandmarkerOptions(
+            model_of("face_landmarker.task"),
+            num_faces=max_num_faces,
+            min_face_detection_confidence=min_detection_confidence,
+            min_face_presence_confidence=min_tracking_confidence,
+        )
+        self._count = FACEMESH_NUM_LANDMARKS_WITH_IRISES if refine_landmarks else FACEMESH_NUM_LANDMARKS
+        self._pipeline = FacePipeline(self._options, is_smooth=False)
+
+    def process(self, image: Array) -> Faces:
+        """The faces of a picture (height, width, 3), RGB. ValueError for another array."""
+        faces = self._pipeline.find(*self._next(image))
+        return Faces([landmark_list(face[: self._count]) for face in faces] or None)
+
+    def reset(self) -> None:
+        """Forget the faces so far."""
+        super().reset()
+        self._pipeline.forget()

@@ -1,0 +1,113 @@
+"""``mp.solutions.hands``: the landmarks of hands."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from ..calculators.rectangles import box_rectangles, transform_rectangles
+from ..calculators.tracking import associate
+from ..core.anchor_detector import AnchorDetector
+from ..core.bundle import read_asset, read_bundle
+from ..core.network import TaskNetwork
+from ..core.tracker import Tracker
+from ..vision.connections import HandLandmarksConnections as Lines
+from ..vision.hand_landmarker import (
+    DETECTOR,
+    LANDMARKS,
+    PALM_LINE,
+    PALM_POINTS,
+    PALM_STRIDES,
+    Hand,
+    HandLandmarks,
+    next_hand,
+)
+from ..vision.landmark_names import HandLandmark
+from .messages import (
+    Classification,
+    ClassificationList,
+    LandmarkList,
+    NormalizedLandmarkList,
+    landmark_list,
+    world_landmark_list,
+)
+from .solution import Solution, model_of
+
+__all__ = ["HAND_CONNECTIONS", "FoundHands", "HandLandmark", "Hands"]
+
+Array = npt.NDArray[Any]
+
+HAND_CONNECTIONS = frozenset(map(tuple, Lines.HAND_CONNECTIONS))
+SIDES = ("Left", "Right")
+"""The sides by number. MediaPipe's tasks have the first two outputs' names the other way round."""
+
+
+class FoundHands(NamedTuple):
+    """The result of a picture; each field is None without a hand."""
+
+    multi_hand_landmarks: list[NormalizedLandmarkList] | None
+    multi_hand_world_landmarks: list[LandmarkList] | None
+    multi_handedness: list[ClassificationList] | None
+
+
+class Hands(Solution):
+    """Finds 21 landmarks of each hand. It needs hand_landmarker.task, whose networks are those of complexity 1."""
+
+    def __init__(
+        self,
+        static_image_mode: bool = False,
+        max_num_hands: int = 2,
+        model_complexity: int = 1,
+        min_detection_confidence: float = 0.5,
+        min_tracking_confidence: float = 0.5,
+    ) -> None:
+        super().__init__(is_static=static_image_mode)
+        name = "hand_landmarker.task" if model_complexity else "hand_landmarker_lite.task"
+        files = read_bundle(read_asset(model_of(name)), (DETECTOR, LANDMARKS))
+        palms = TaskNetwork(files[DETECTOR], DETECTOR, None)
+        self._detector = AnchorDetector(palms, PALM_STRIDES, PALM_POINTS, min_detection_confidence, 0.3)
+        self._landmarks = HandLandmarks(files[LANDMARKS], None)
+        self._presence, self._count = min_tracking_confidence, max_num_hands
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget the hands so far."""
+        super().reset()
+        self._tracker = Tracker(self._count, 0.5, _followed_first)
+
+    def process(self, image: Array) -> FoundHands:
+        """The hands of a picture (height, width, 3), RGB. ValueError for another array."""
+        pixels, rectangle, milliseconds = self._next(image)
+        size = pixels.shape[1], pixels.shape[0]
+
+        def detect() -> Array:
+            found = self._detector.find(pixels, rectangle)
+            palms = box_rectangles(found.places[: self._count], *PALM_LINE, size, target=math.pi / 2)
+            return transform_rectangles(palms, size, 2.6, shift_y=-0.5)
+
+        regions = self._tracker.regions(detect, stream=milliseconds is not None)
+        hands = [self._landmarks.find(pixels, region) for region in regions]
+        hands = [hand for hand in hands if hand.presence > self._presence]
+        if milliseconds is not None:
+            self._tracker.follow([next_hand(hand.landmarks, size) for hand in hands])
+        if not hands:
+            return FoundHands(None, None, None)
+        return FoundHands(
+            [landmark_list(hand.landmarks) for hand in hands],
+            [world_landmark_list(hand.world) for hand in hands],
+            [_side(hand) for hand in hands],
+        )
+
+
+def _followed_first(previous: Array, found: Array, overlap: float) -> Array:
+    """The rectangles of both; what is followed replaces what is found there."""
+    return associate(found, previous, overlap)
+
+
+def _side(hand: Hand) -> ClassificationList:
+    index = int(hand.right < 0.5)
+    score = hand.right if index == 0 else float(1 - np.float32(hand.right))
+    return ClassificationList([Classification(index, score, SIDES[index])])
