@@ -1,7 +1,7 @@
 """Prints the time of a start with and without the cache of an earlier process (serialization_dir).
 
 python benchmarks/initialization.py [MODEL ...] [--backend opengl|opencl|cuda] [--precision f32|f16] [--runs N]
-    [--json FILE]
+    [--cores N] [--json FILE]
 
 A start is everything from the model's file to the end of the first inference; each runs in a separate process. The
 drivers' own caches are off (NVIDIA, PoCL), or in a fresh folder for each process (Mesa, which exports no programs
@@ -68,10 +68,11 @@ def start(path: Path, backend: str, precision: str, folder: str) -> None:
     print(json.dumps({"device": known.device, "driver": known.driver, "ms": milliseconds}))
 
 
-def _start(path: Path, backend: str, precision: str, folder: str) -> dict[str, Any]:
+def _start(path: Path, backend: str, precision: str, folder: str, cores: int) -> dict[str, Any]:
     """The output of ``start`` in a new process."""
     with tempfile.TemporaryDirectory() as mesa:
         command = [sys.executable, __file__, "start", str(path), backend, precision, folder]
+        command = ["taskset", "-c", f"0-{cores - 1}", *command] if cores else command
         environment = {**os.environ, **NO_CACHES, "MESA_SHADER_CACHE_DIR": mesa}
         done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True)
     return json.loads(done.stdout)
@@ -83,6 +84,7 @@ def main(
     backend: str = GL.name,
     precision: Literal["f32", "f16"] = "f32",
     runs: Annotated[int, typer.Option(min=1, help="Starts of each kind, of which the median is shown.")] = 1,
+    cores: Annotated[int, typer.Option(min=0, help="CPU cores that a start may use; 0: all of them.")] = 0,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write the rows to this file, too.")] = None,
 ) -> None:
     """Print a row for each model: cold (no cache), keeping (makes the cache), warm (uses it) and the phases of warm."""
@@ -91,7 +93,7 @@ def main(
     print(f"{'model':30}", *columns, sep="  ", flush=True)
     rows: list[dict[str, Any]] = []
     for path in map(find_model, models or FLOAT + QUANTIZED):
-        row = _measured(path, backend, precision, runs)
+        row = _measured(path, backend, precision, runs, cores)
         rows.append(row)
         figures = [f"{row['cold']:,.0f}", f"{row['keeping']:,.0f}", f"{row['warm']:,.0f}"]
         figures += [f"{100 * row['warm'] / row['cold']:.1f}", *(f"{row['phases'][what]:,.1f}" for what in columns[4:])]
@@ -102,12 +104,13 @@ def main(
             write(json_file, measured("starts", [(row["device"], row["driver"]) for row in rows], "ms", series))
 
 
-def _measured(path: Path, backend: str, precision: str, runs: int) -> dict[str, Any]:
+def _measured(path: Path, backend: str, precision: str, runs: int, cores: int) -> dict[str, Any]:
     """A row: the model, the device, medians of cold and warm starts in ms, the parts of the warm ones, all samples."""
-    cold = [_start(path, backend, precision, "")["ms"]["total"] for _ in range(runs)]
+    given = path, backend, precision
+    cold = [_start(*given, "", cores)["ms"]["total"] for _ in range(runs)]
     with tempfile.TemporaryDirectory() as folder:
-        keeping = _start(path, backend, precision, folder)
-        starts = [_start(path, backend, precision, folder)["ms"] for _ in range(runs)]
+        keeping = _start(*given, folder, cores)
+        starts = [_start(*given, folder, cores)["ms"] for _ in range(runs)]
     times = {"cold": cold, "keeping": [keeping["ms"]["total"]], "warm": [start.pop("total") for start in starts]}
     labels = {"model": path.stem, "on": f"{BY_NAME[backend].short} {precision}"}
     series = [Series({**labels, "figure": figure}, samples) for figure, samples in times.items()]

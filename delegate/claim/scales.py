@@ -143,7 +143,8 @@ def _refuse_bias(raw: RawOperator, stored: Mapping[int, TensorInfo]) -> None:
         return
     products = np.array(weights.quantization.scales) * source.quantization.scales[0]
     scales = np.array(bias.quantization.scales)
-    is_product = len(scales) in (1, len(products)) and np.allclose(scales, products, rtol=SAME_SCALE, atol=0.0)
+    # Finite numbers, for which numpy's allclose takes a tenth of a millisecond.
+    is_product = len(scales) in (1, len(products)) and (abs(scales - products) <= SAME_SCALE * abs(products)).all()
     if any(bias.quantization.zero_points) or not (is_product or not bias.constant.any()):
         raise Unsupported(
             f"its bias '{bias.name}' has another scale than its input times its weights, or a zero point, and LiteRT's "

@@ -85,7 +85,7 @@ class BaseDevice(ABC, Generic[K, L, B]):
         """Compile the kernels of steps that ``record`` would make separate dispatches. Raises KernelError."""
         self.check()
         if self._why_separate(steps, dispatches or self.dispatches, store):
-            self._compile({step.kernel for step in steps}, store)
+            self._compile(dict.fromkeys(step.kernel for step in steps), store)
 
     def record(
         self,

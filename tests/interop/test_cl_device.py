@@ -520,6 +520,10 @@ def test_steps_are_compiled_together(device: ClDevice, monkeypatch: pytest.Monke
         device.record([step_with("v + F4(78.0f)", Sliced(SHAPE)), step_with("nonsense(v)", Dense(SHAPE))], "separate")
     assert "nonsense(" in texts[-1] and texts[-1].count("__kernel ") == 1, "the one that does not compile alone"
     device.record(steps, "separate")
+    many = [step_with(f"v + F4({80 + number}.0f)", Sliced(SHAPE)) for number in range(9)]
+    device.compile([*many, *many], "separate")
+    order = [texts[-1].index(f"v + F4({80 + number}.0f)".replace("v ", "store_v ")) for number in range(9)]
+    assert order == sorted(order), "the same text in each process, which the driver's own cache then serves"
 
 
 def test_build_failures_leave_no_file_and_no_warning(

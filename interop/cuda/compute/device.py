@@ -106,7 +106,7 @@ class CudaDevice(BaseDevice[CudaKernel, CudaCommandList, CooperativeLaunch]):
         return False
 
     def _record_separately(self, steps: Sequence[Step], store: BinaryStore | None) -> CudaCommandList:
-        self._compile({step.kernel for step in steps}, store)
+        self._compile(dict.fromkeys(step.kernel for step in steps), store)
         record = functools.partial(record_as_graph, self.context, store=store)
         return CudaCommandList(self.context, self.traits, steps, record)
 
