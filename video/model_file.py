@@ -61,8 +61,10 @@ def _read(path: Path, changed: int, further: FurtherInputs) -> ModelFile:
     layouts: dict[int, Layout] = {int(each["index"]): delegate.layout_of(int(each["index"])) for each in details}
     delegate.close()
     names = {int(each["index"]): str(each["name"]) for each in details}
-    fed = feedback_of(interpreter, further.feedback)
-    values = values_of(interpreter, further.values, fed.values())
+    fed, values = dict[int, int](), dict[int, float | None]()
+    if further != NO_OPTIONS or len(inputs) > 1:
+        fed = feedback_of(interpreter, further.feedback)
+        values = values_of(interpreter, further.values, fed.values())
     return ModelFile(
         path,
         {tensor: shape for tensor, shape in shapes(inputs).items() if tensor not in {*fed.values(), *values}},

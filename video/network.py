@@ -83,12 +83,15 @@ class Network:
         self.mode: Mode = "gpu"
         self._options, self._timer = options, timer
         self._interpreter = fb.Interpreter(model_path=str(path))
-        self.feedback = feedback_of(self._interpreter, further.feedback)
+        self.feedback: dict[int, int] = {}
         """The input that each output feeds."""
         self._further = further
-        self._values = values_of(self._interpreter, further.values, self.feedback.values())
+        self._values: dict[int, float | None] = {}
         """The values of further inputs."""
-        check_set(path.name, self._values, self.names)
+        if further != NO_OPTIONS or len(self._interpreter.get_input_details()) > 1:
+            self.feedback = feedback_of(self._interpreter, further.feedback)
+            self._values = values_of(self._interpreter, further.values, self.feedback.values())
+            check_set(path.name, self._values, self.names)
         self._delegate = self._delegated(self._interpreter)
         self._interpreter.set_allow_buffer_handle_output(True)
         self._unbound: dict[Mode, fb.Interpreter] = {}

@@ -224,7 +224,8 @@ def task_for(task: str, model: str, otherwise: str = STYLE, further: FurtherInpu
 def check_model(work: Work) -> None:
     """Raise ModelError if the model of a work is none for its task. It is downloaded if it has to be."""
     model = read_model_file(find_model(work.model_name), work.options.further)
-    check_set(model.path.name, model.values, model.names)
+    if model.values:
+        check_set(model.path.name, model.values, model.names)
     if work.video_task.finder is not None and model.is_certain:
         work.finder(model, CHECKED_SIZE)
 

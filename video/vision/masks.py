@@ -98,11 +98,6 @@ _MEAN = "sum += weight * value(there.a, here); weights += weight;"
 _VOTE = "votes[int(there.a + 0.5)] += weight;"
 
 
-def _neighbours(alike: str, each: str) -> str:
-    """GLSL that does ``each`` for the mask's pixels nearby, with its weight, or ``alike`` if they are all the same."""
-    return _NEIGHBOURS.replace("ALIKE", alike).replace("EACH", each)
-
-
 # Joint bilateral upsampling (Kopf, Cohen, Lischinski and Uyttendaele, SIGGRAPH 2007): a mean of the mask's pixels
 # nearby, weighted by distance and by likeness of colour in the frame.
 SPREAD = f"""
@@ -110,7 +105,7 @@ uniform sampler2D frame, small;
 vec4 spread(vec2 uv, vec3 here) {{
     vec4 sum = vec4(0.0);
     float weights = 0.0;
-    {_neighbours("return value(0.5 * (lowest + highest), here);", _MEAN)}
+    {_NEIGHBOURS.replace("ALIKE", "return value(0.5 * (lowest + highest), here);").replace("EACH", _MEAN)}
     return sum / weights;
 }}
 """
@@ -121,7 +116,7 @@ void main() {{
     vec3 here = texture(frame, uv).rgb;
     float votes[CLASSES];
     for (int number = 0; number < CLASSES; number++) votes[number] = 0.0;
-    {_neighbours("color = vec4(float(int(lowest + 0.5)) / 255.0); return;", _VOTE)}
+    {_NEIGHBOURS.replace("ALIKE", "color = vec4(float(int(lowest + 0.5)) / 255.0); return;").replace("EACH", _VOTE)}
     int best = 0;
     for (int number = 1; number < CLASSES; number++) if (votes[number] > votes[best]) best = number;
     color = vec4(float(best) / 255.0);

@@ -12,6 +12,8 @@ import numpy.typing as npt
 from ....kernels.colours import YuvColours, YuvMatrix
 
 PixelFormat = Literal["nv12", "yuy2"]
+PIPEWIRE, V4L2 = CAMERA_KINDS = ("pipewire", "v4l2")
+"""The first words of the addresses of virtual cameras."""
 _HD_HEIGHT = 720
 
 

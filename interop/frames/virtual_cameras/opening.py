@@ -8,12 +8,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ...errors import SourceError
-from .camera import VirtualCamera
+from .camera import PIPEWIRE, V4L2, VirtualCamera
 from .libpipewire import load_pipewire
 from .pipewire_camera import PipewireCamera
 from .v4l2_camera import V4l2Camera, loopback_devices
 
-PIPEWIRE, V4L2 = "pipewire", "v4l2"
 DEFAULT_NAME = "framebind"
 _LONGEST_NAME = 200
 _NO_DEVICE = "there is no device of v4l2loopback: 'modprobe v4l2loopback exclusive_caps=1' makes one"
@@ -59,11 +58,6 @@ def list_virtual_cameras() -> list[VirtualCameraPlace]:
     devices = loopback_devices()
     places = [VirtualCameraPlace(f"{V4L2}:{device}", True, name) for device, name in devices.items()]
     return [_pipewire(), *(places or [VirtualCameraPlace(V4L2, False, _NO_DEVICE)])]
-
-
-def is_camera(target: str | Path) -> bool:
-    """Whether a target is the address of a virtual camera, not the path of a file."""
-    return str(target).partition(":")[0] in (PIPEWIRE, V4L2)
 
 
 def open_camera(address: str, size: tuple[int, int], fps: float) -> VirtualCamera:

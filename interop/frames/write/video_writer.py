@@ -21,8 +21,7 @@ from ..frame import Frame
 from ..paint.marks import Marks
 from ..read.frame_reader import Pixels
 from ..read.source import Source
-from ..virtual_cameras.camera import VirtualCamera
-from ..virtual_cameras.opening import is_camera, open_camera
+from ..virtual_cameras.camera import CAMERA_KINDS, VirtualCamera
 from .av_file import AvFile, Sound, VideoSettings
 from .camera_queue import TextureCameraQueue
 from .codecs import BY_SUFFIX, CODECS, WITH_ALPHA
@@ -31,6 +30,11 @@ from .planes_queue import Paint, PlanesQueue
 
 _PICTURE = ".png"
 _USUAL_RATE, _LIVE_RATE = 25.0, 30.0
+
+
+def _is_camera(target: str | Path) -> bool:
+    """Whether a target is the address of a virtual camera, not the path of a file."""
+    return str(target).partition(":")[0] in CAMERA_KINDS
 
 
 class Queue(Protocol):
@@ -152,7 +156,7 @@ class VideoWriter(Uncopied):
         self._is_closed = False
         self._finalizer: weakref.finalize[[], VideoWriter] | None = None
         suffix = self._path.suffix.lower()
-        if is_camera(path):
+        if _is_camera(path):
             if size is not None:
                 self._open_camera(size)
         elif suffix == _PICTURE:
@@ -165,6 +169,8 @@ class VideoWriter(Uncopied):
             self._finish_with(self._file.finish)
 
     def _open_camera(self, size: tuple[int, int]) -> VirtualCamera:
+        from ..virtual_cameras.opening import open_camera  # a file needs no code of cameras
+
         self._size, self._camera = size, open_camera(str(self._path), size, self._settings.fps)
         self._finish_with(self._camera.close)
         return self._camera
@@ -252,7 +258,7 @@ class VideoWriter(Uncopied):
             raise SourceError(
                 f"'{self._path}' takes frames, textures, planes or arrays, not a {type(picture).__name__}"
             )
-        if is_camera(self._path):
+        if _is_camera(self._path):
             return self._opened_camera(picture)
         if self._file is None:
             width, height = picture.shape[1::-1] if isinstance(picture, np.ndarray) else picture.size
