@@ -52,8 +52,9 @@ your model. `python benchmarks/precision.py` writes this page from `benchmarks/r
 
 All figures are the largest error of any output value, as a part of that output's largest value. Pictures are a
 photograph, a part of it and a drawing, each from 0 to 1 and from -1 to 1; plain ones are black, white and a gradient.
-In 16 bits, weights and the tensors around normalizations are halves ([0007](decisions/0007-f32-except-norms.md)). A
-model whose file has halves loses nothing by its weights.
+In 16 bits, weights and the tensors around normalizations are halves ([0007](decisions/0007-f32-except-norms.md)), and
+on NVIDIA's matrix units those between dense convolutions ([0020](decisions/0020-halves-between-dense-convolutions.md)).
+A model whose file has halves loses nothing by its weights.
 
 ## What makes an error large
 

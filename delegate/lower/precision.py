@@ -9,6 +9,7 @@ real sound spans many powers of ten, and an error that is small beside the large
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 from ...kernels.operation import FusedOp
@@ -26,10 +27,13 @@ LIMITING = frozenset(
 """Expressions whose errors are judged beside values of about one, and not beside the smallest: what comes before them
 may be rounded. So may a layer of weights before RELU; RELU alone may be there to keep a logarithm from negative values.
 """
-MUCH_WORK = "tiled_conv"
-"""The kernel of convolutions whose time is that of their bytes and products. Both halve with the bits of a tensor."""
+DENSE_PRODUCTS = 1 << 25
+"""The least products of a dense convolution whose time is that of its bytes and products, which halve with the bits of
+a tensor. A window of several taps over all channels sums up hundreds of products, so that rounding errors of its input
+cancel out. Networks of depthwise and pointwise convolutions, whose errors do not, have none.
+"""
 BETWEEN_CONVOLUTIONS = frozenset(
-    {MUCH_WORK, "concat", "conv", "copy", "matrix_conv", "matrix_patch", "patch_conv", "pool", "strided_copy",
+    {"concat", "conv", "copy", "matrix_conv", "matrix_patch", "patch_conv", "pool", "strided_copy", "tiled_conv",
      "transpose_conv"}
 )  # fmt: skip
 """The kernels whose results a rounding of what they read moves about as much as that of a convolution's weights does:
@@ -46,14 +50,18 @@ def find_exact(graph: Graph) -> frozenset[Node]:
     behind: dict[int, bool] = {}
     """The tensors that must be exact, and whether a layer of weights lies between each and the expression."""
 
+    def places(tensor: int) -> set[int]:
+        """The tensor and, if it lies in another one, that: the other's parts may be read by any name."""
+        return {tensor, graph.aliases[tensor].parent} if tensor in graph.aliases else {tensor}
+
     def mark(tensor: int, is_behind: bool) -> None:
-        place = graph.aliases.get(tensor)
-        for each in (tensor,) if place is None else (tensor, place.parent):  # one node may write several in one
+        for each in places(tensor):
             behind[each] = behind.get(each, True) and is_behind
 
     for node in reversed(graph.nodes):
-        is_exact = any(tensor in behind for tensor in node.outputs)
-        is_behind = all(behind.get(tensor, True) for tensor in node.outputs)
+        written = {each for tensor in node.outputs for each in places(tensor)}
+        is_exact = not behind.keys().isdisjoint(written)
+        is_behind = all(behind.get(tensor, True) for tensor in written)
         for op in reversed((*node.input_ops, *node.epilogue)):
             if op.operand is not None and _amplifies_operand(op):
                 mark(op.operand, is_behind=False)
@@ -113,18 +121,33 @@ def _only_copies(entry: LabelledLaunch) -> bool:
 
 
 def _between_convolutions(lowered: Lowered) -> list[TensorId]:
-    """The intermediate tensors that a convolution of much work reads or writes, if all launches that touch them, or a
-    tensor in the same memory, are BETWEEN_CONVOLUTIONS.
+    """The intermediate tensors that a dense convolution reads or writes, if all launches that touch them, or a tensor
+    in the same memory, are BETWEEN_CONVOLUTIONS.
     """
     kernels: dict[TensorId, set[str]] = {}
+    dense, written = set[TensorId](), set[TensorId]()
     for entry in lowered.launches:
         plain = not (entry.exact or entry.rounds or entry.integers or entry.input_ops or entry.prologue)
-        for tensor in (*entry.reads, *entry.launch.writes.values()):
-            kernels.setdefault(lowered.parent(tensor), set()).add(entry.launch.kernel if plain else "")
-    written = {lowered.parent(tensor) for entry in lowered.launches for tensor in entry.launch.writes.values()}
-    bound = {lowered.parent(tensor) for tensor in lowered.outputs} | lowered.constants
-    chosen = {each for each in written - bound if MUCH_WORK in kernels[each] and kernels[each] <= BETWEEN_CONVOLUTIONS}
+        results = {lowered.parent(tensor) for tensor in entry.launch.writes.values()}
+        touched = results | {lowered.parent(tensor) for tensor in entry.reads}
+        for tensor in touched:
+            kernels.setdefault(tensor, set()).add(entry.launch.kernel if plain else "")
+        written |= results
+        if _is_dense(entry, lowered):
+            dense |= touched
+    fixed = {lowered.parent(tensor) for tensor in lowered.outputs} | lowered.constants
+    chosen = {each for each in dense & written - fixed if kernels[each] <= BETWEEN_CONVOLUTIONS}
     return [tensor for tensor in lowered.shapes if lowered.parent(tensor) in chosen]
+
+
+def _is_dense(entry: LabelledLaunch, lowered: Lowered) -> bool:
+    """Whether the launch is a convolution by matrix units of several taps and DENSE_PRODUCTS, as all by tiles are."""
+    launch = entry.launch
+    if launch.kernel not in ("matrix_conv", "tiled_conv"):
+        return False
+    taps = int(launch.constants["KERNEL_H"] * launch.constants["KERNEL_W"])
+    products = math.prod(lowered.shape(launch.writes["dst"])) * taps * lowered.shape(launch.reads["src"])[3]
+    return taps > 1 and (launch.kernel == "tiled_conv" or products >= DENSE_PRODUCTS)
 
 
 def _shared(lowered: Lowered, storages: Mapping[TensorId, Storage]) -> dict[TensorId, Storage]:

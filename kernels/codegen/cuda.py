@@ -14,6 +14,8 @@ INVOCATIONS_PER_UNIT = 512
 """The least number of invocations of a program that a compute unit keeps resident. It limits their registers to 128, as
 NVIDIA's OpenCL compiler does.
 """
+RESIDENT = {"tiled_conv": 2}
+"""The groups of a kernel of halves, launched by itself, that a compute unit must have registers for."""
 _WRAPPING = (("ADD", "+"), ("SUB", "-"), ("MUL", "*"))
 _INTEGERS = {
     "int8": "signed char", "uint8": "unsigned char", "int16": "short", "bool": "unsigned char", "int32": "int",
@@ -93,7 +95,9 @@ class Cuda(CFamily):
 
     def entry(self, source: KernelSource, elements: Mapping[str, str], tile: TileText) -> list[str]:
         lines = [f'#line 1 "{source.name}.kern"', tile.helpers]
-        lines.append(_entry(source.name, str(source.group_size), self.kernel_parameters(source, elements)))
+        halves = any(argument.name == "src" and _is_half(argument) for argument in source.arguments)
+        bounds = f"{source.group_size}, {RESIDENT.get(source.name, 1) if halves else 1}"
+        lines.append(_entry(source.name, bounds, self.kernel_parameters(source, elements)))
         lines += [f"  __shared__ {kind} {name}[{count}];" for kind, name, count in source.shared]
         first = source.prologue.name if source.prologue is not None else source.name
         lines += [] if "AWAIT_INPUTS" in tile_function(first).body else ["  AWAIT_INPUTS;"]

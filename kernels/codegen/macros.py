@@ -72,41 +72,19 @@ def _fragment_macros(source: KernelSource, dialect: Dialect, buffers: Mapping[st
     """Macros that load fragments of "src" and "weights" and multiply them: as halves if both are halves and the device
     has matrix units, else as floats.
     """
-    floats = [
-        constant("FRAGMENT", "float4"),
-        constant("WEIGHTS", "float4"),
-        constant("NO_FRAGMENT", "F4(0.0f)"),
-        Macro("LOCAL_FRAGMENTS", ("array_",), "array_"),
-        constant("FRAGMENT_src", "READ_src"),
-        constant("FRAGMENT_weights", "LOAD4_weights"),
-        Macro("TO_FRAGMENT", ("v_",), "(v_)"),
-        Macro("FROM_FRAGMENT", ("v_",), "(v_)"),
-        constant("MULTIPLY_FRAGMENTS", "MULTIPLY_FLOATS"),
-        Macro("LOCAL_WEIGHTS", ("array_",), "array_"),
-        Macro("COPY_FRAGMENTS_weights", ("j_", "array_", "i_"), _COPIES),
-    ]
     src, weights = (next(a for a in source.arguments if a.name == name) for name in ("src", "weights"))
     computed = source.input_ops or (src.resized is not None and src.resized.bilinear)
     words = dialect.words
     if words is None or not _holds_halves(weights):
-        return [
-            *floats,
-            *_NO_PAIRS,
-            "#ifdef MATRIX_UNITS",
-            constant("RINGED", 0),
-            "#else",
-            constant("RINGED", 1),
-            "#endif",
-        ]
-    floats.append(constant("RINGED", 1))
+        return [*_FLOATS, *_NO_PAIRS, "#ifdef MATRIX_UNITS", "#undef RINGED", constant("RINGED", 0), "#endif"]
     load_weights = read_lines(weights, buffers, dialect.load_words, "FRAGMENT")
     if computed or not _holds_halves(src):
         if not multiplies_pairs(source.name):
-            return [*floats, *_NO_PAIRS]
-        own = ("WEIGHTS", "weights", "MULTIPLY_FRAGMENTS")
-        pairs = [line for line in floats if not any(word in str(line) for word in own)]
+            return [*_FLOATS, *_NO_PAIRS]
+        own = ("WEIGHTS", "weights", "MULTIPLY_FRAGMENTS", "MULTIPLY_ROWS")
+        pairs = [line for line in _FLOATS if not any(word in str(line) for word in own)]
         pairs += [constant("WEIGHTS", words[0]), *load_weights, *_local_weights(weights, dialect, buffers), *_PAIRS]
-        return ["#ifdef MATRIX_UNITS", *pairs, "#else", *floats, *_NO_PAIRS, "#endif"]
+        return ["#ifdef MATRIX_UNITS", *pairs, "#else", *_FLOATS, *_NO_PAIRS, "#endif"]
     halves = [
         constant("FRAGMENT", words[0]),
         constant("WEIGHTS", words[0]),
@@ -115,12 +93,13 @@ def _fragment_macros(source: KernelSource, dialect: Dialect, buffers: Mapping[st
         Macro("TO_FRAGMENT", ("v_",), "words_of(v_)"),
         Macro("FROM_FRAGMENT", ("v_",), "half4_of(v_)"),
         constant("MULTIPLY_FRAGMENTS", "MULTIPLY_HALVES"),
+        Macro("MULTIPLY_ROWS", ("sum_", "a_", "b_", "v_"), "sum_ = multiply_rows_of_halves(sum_, a_, b_, v_)"),
         *read_lines(src, buffers, dialect.load_words, "FRAGMENT"),
         *load_weights,
         *_local_weights(weights, dialect, buffers),
         constant("RINGED", 1),
     ]
-    return ["#ifdef MATRIX_UNITS", *halves, "#else", *floats, "#endif", *_NO_PAIRS]
+    return ["#ifdef MATRIX_UNITS", *halves, "#else", *_FLOATS, "#endif", *_NO_PAIRS]
 
 
 def _local_weights(weights: Argument, dialect: Dialect, buffers: Mapping[str, Buffer]) -> Lines:
@@ -133,7 +112,24 @@ def _local_weights(weights: Argument, dialect: Dialect, buffers: Mapping[str, Bu
     ]
 
 
+_ROWS_OF_FLOATS = "MULTIPLY_ROWS_OF_FLOATS(sum_, a_, b_, v_)"
 _COPIES = "{ (array_)[2 * (i_)] = LOAD4_weights(2 * (j_)); (array_)[2 * (i_) + 1] = LOAD4_weights(2 * (j_) + 1); }"
+_FLOATS: Lines = [
+    constant("FRAGMENT", "float4"),
+    constant("WEIGHTS", "float4"),
+    constant("NO_FRAGMENT", "F4(0.0f)"),
+    constant("RINGED", 1),
+    Macro("LOCAL_FRAGMENTS", ("array_",), "array_"),
+    constant("FRAGMENT_src", "READ_src"),
+    constant("FRAGMENT_weights", "LOAD4_weights"),
+    Macro("TO_FRAGMENT", ("v_",), "(v_)"),
+    Macro("FROM_FRAGMENT", ("v_",), "(v_)"),
+    constant("MULTIPLY_FRAGMENTS", "MULTIPLY_FLOATS"),
+    Macro("MULTIPLY_ROWS", ("sum_", "a_", "b_", "v_"), _ROWS_OF_FLOATS),
+    Macro("LOCAL_WEIGHTS", ("array_",), "array_"),
+    Macro("COPY_FRAGMENTS_weights", ("j_", "array_", "i_"), _COPIES),
+]
+"""Macros for kernels whose fragments are floats."""
 _PAIRS: Lines = [
     constant("PAIRS", 1),
     constant("FITS_PAIR", "fits_pair"),
@@ -145,6 +141,17 @@ _PAIRS: Lines = [
         "sum_ = multiply_halves(sum_, first_halves(p_), first_halves(q_), w_)",
     ),
     Macro("MULTIPLY_FRAGMENTS", ("sum_", "p_", "q_", "w_"), "MULTIPLY_FLOATS(sum_, p_, q_, half4_of(w_))"),
+    Macro(
+        "MULTIPLY_ROW_PAIRS",
+        ("sum_", "a_", "b_", "v_"),
+        "sum_ = multiply_rows_of_halves(sum_, a_, b_, second_halves(v_)); "
+        "sum_ = multiply_rows_of_halves(sum_, a_, b_, first_halves(v_))",
+    ),
+    Macro(
+        "MULTIPLY_ROWS",
+        ("sum_", "a_", "b_", "v_"),
+        "float4 low_ = half4_of(a_); float4 high_ = half4_of(b_); MULTIPLY_ROWS_OF_FLOATS(sum_, low_, high_, v_)",
+    ),
 ]
 """Macros for kernels that keep floats as pairs of halves. Their functions are in the preludes."""
 _NO_PAIRS: Lines = [
@@ -152,6 +159,7 @@ _NO_PAIRS: Lines = [
     Macro("FITS_PAIR", ("v_",), "false"),
     Macro("TO_PAIR", ("v_",), "(v_)"),
     Macro("MULTIPLY_PAIRS", ("sum_", "p_", "q_", "w_"), ""),
+    Macro("MULTIPLY_ROW_PAIRS", ("sum_", "a_", "b_", "v_"), ""),
 ]
 
 

@@ -134,6 +134,25 @@ uint2 first_halves(float4 pair) { return as_uint4(pair).xy; }
 uint2 second_halves(float4 pair) { return as_uint4(pair).zw; }
 #define MULTIPLY_FLOATS(sum, p, q, w) sum = multiply_floats(sum, p, q, w)
 #define MULTIPLY_HALVES(sum, p, q, w) sum = multiply_halves(sum, p, q, w)
+// The same with weights as rows (see prelude.fragments), and pixels as the column.
+float4 multiply_rows_of_halves(float4 sum, uint2 a, uint2 b, uint2 v) {
+  float d0 = sum.x, d1 = sum.y, d2 = sum.z, d3 = sum.w;
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+    : "+f"(d0), "+f"(d1), "+f"(d2), "+f"(d3)
+    : "r"(a.x), "r"(a.y), "r"(b.x), "r"(b.y), "r"(v.x), "r"(v.y));
+  return (float4)(d0, d1, d2, d3);
+}
+float4 multiply_rows_of_floats(float4 sum, float4 a, float4 b, float4 v) {
+  uint4 v_high = as_uint4(v) & 0xFFFFE000u;
+  uint4 v_low = TF32_REST(v, v_high);
+  float d0 = sum.x, d1 = sum.y, d2 = sum.z, d3 = sum.w;
+  TF32_PRODUCT(as_uint(a.x), as_uint(a.z), as_uint(a.y), as_uint(a.w), as_float(v_low.x), as_float(v_low.y));
+  TF32_PRODUCT(as_uint(b.x), as_uint(b.z), as_uint(b.y), as_uint(b.w), as_float(v_low.z), as_float(v_low.w));
+  TF32_PRODUCT(as_uint(a.x), as_uint(a.z), as_uint(a.y), as_uint(a.w), as_float(v_high.x), as_float(v_high.y));
+  TF32_PRODUCT(as_uint(b.x), as_uint(b.z), as_uint(b.y), as_uint(b.w), as_float(v_high.z), as_float(v_high.w));
+  return (float4)(d0, d1, d2, d3);
+}
+#define MULTIPLY_ROWS_OF_FLOATS(sum, a, b, v) sum = multiply_rows_of_floats(sum, a, b, v)
 // Copies of 16 bytes to local memory that go on while the kernel does other things.
 void copy_async(__local float4* to, __global const void* from) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" : : "r"((uint)(size_t)to), "l"(from) : "memory");

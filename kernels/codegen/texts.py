@@ -17,6 +17,7 @@ always braces. Helper functions take and return values only. Memory is reached t
     COPY_FRAGMENTS(weights, j, array, i)   starts to copy the fragments 2j and 2j + 1 of a table to 2i and 2i + 1 of a
                                    local array. COMMIT_COPIES ends a set of copies, and AWAIT_COPIES(n) waits for all
                                    but the last n sets of this invocation. Without matrix units they are plain copies
+    MULTIPLY_ROWS(sum, a, b, v), MULTIPLY_ROW_PAIRS   MULTIPLY_FRAGMENTS with weights as rows: see prelude.fragments
     LOCAL_WEIGHTS(array)[i], RINGED   fragment number i of weights there; whether they are halves, as its size assumes
     TO_FRAGMENT(v), FROM_FRAGMENT(v)   a float4 as a fragment, and the reverse
     POSITION(dst, i, b, y, x, s)   declares the ints b, y, x, s: where item number i of a tensor's slices lies
@@ -136,7 +137,7 @@ def loads_fragments(name: str) -> bool:
 
 def multiplies_pairs(name: str) -> bool:
     """Whether a kernel's text multiplies floats as pairs of halves."""
-    return "MULTIPLY_PAIRS" in tile_function(name).body
+    return "PAIRS == 1" in tile_function(name).body
 
 
 INTEGER_KERNELS = frozenset(

@@ -29,13 +29,21 @@ from .blocks import Block, block_candidates
 from .computed_conv import ComputedConvolution, parsed_convolution
 from .depthwise import Depthwise
 from .grouped_conv import GroupedConvolution
-from .heuristics import PATCH_MOST_TAPS, ROUND_OUTPUTS
+from .heuristics import (
+    PATCH_MOST_TAPS,
+    ROUND_OUTPUTS,
+    TILED_LEAST_PICTURE,
+    TILED_LEAST_POINTWISE,
+    TILED_LEAST_PRODUCTS,
+    WARP_TILES_PRODUCTS,
+    WARP_TILES_START,
+)
 from .matrix_conv import matrix_constants, matrix_memory, matrix_tile_candidates, slice_ownership, uses_matrix_units
 from .matrix_patch import launch_matrix_patches, uses_patches
 from .packing import pack_bias, pack_fragments, pack_weights
 from .patch_conv import launch_patches
 from .row_conv import RowTile, is_flat, launch_rows, row_tiles
-from .tiled_conv import ConvTile, launch_tiled_convolution
+from .tiled_conv import ConvTile, Grid, launch_tiled_convolution, takes_rows, tile_choice
 
 
 @dataclass(frozen=True)
@@ -66,22 +74,43 @@ def launch_convolution(lowering: Lowering, source: TensorId, operation: Convolut
     fill a tile; else by rows in local memory or by blocks.
     """
     reads, writes = lowering.shape(source), lowering.shape(lowering.outputs[0])
-    (batch, rows, columns, channels), (_, height, width, depth) = writes, reads
+    (batch, rows, columns, channels), depth = writes, reads[3]
     taps, units = math.prod(operation.window.size), uses_matrix_units(batch * rows * columns, lowering.target)
     if uses_patches(batch * rows * columns, depth, channels, operation.window, lowering.target):
         patches = launch_matrix_patches(lowering, source, operation.window, operation.weights, operation.bias)
         if patches is not None:
             return patches
+    tiled = _tile_choice(lowering, source, operation)
+    if tiled is not None:
+        return launch_tiled_convolution(lowering, source, operation.window, operation.weights, operation.bias, tiled)
     tiles = () if units else row_tiles(operation.window, reads, writes, lowering.target)
     if slices(depth) == 1 < taps and (taps <= PATCH_MOST_TAPS or not (units or tiles)):
         arrays = {"weights": pack_weights(operation.weights), "bias": pack_bias(operation.bias, channels)}
         patches = launch_patches(lowering, source, operation.window, arrays)
         if patches is not None:
             return patches
-    if isinstance(tile := lowering.target.fixed.get("tiled_conv"), ConvTile):
-        return launch_tiled_convolution(lowering, source, operation.window, operation.weights, operation.bias, tile)
     if not units:
         return _launch_without_matrix_units(lowering, source, operation, tiles)
+    return _launch_warp_tiles(lowering, source, operation)
+
+
+def _tile_choice(lowering: Lowering, source: TensorId, operation: Convolution) -> TuningChoice[ConvTile] | None:
+    """The tiles in local memory; None if there is too little work, or another kernel of matrix units is faster."""
+    reads, writes = lowering.shape(source), lowering.shape(lowering.outputs[0])
+    grid, taps = Grid((writes[1], writes[2]), slices(writes[3])), math.prod(operation.window.size)
+    if takes_rows(operation.window, reads):
+        return tile_choice(lowering, source, operation.window, grid, TILED_LEAST_PICTURE)
+    most = WARP_TILES_START + math.prod(writes) * taps * reads[3] / WARP_TILES_PRODUCTS
+    least = TILED_LEAST_POINTWISE if taps == 1 else TILED_LEAST_PRODUCTS
+    return tile_choice(lowering, source, operation.window, grid, least, most)
+
+
+def _launch_warp_tiles(lowering: Lowering, source: TensorId, operation: Convolution) -> Launch:
+    """One dispatch by matrix units, in which each warp loads its own fragments."""
+    (_, height, width, depth), (batch, rows, columns, channels) = (
+        lowering.shape(tensor) for tensor in (source, lowering.outputs[0])
+    )
+    taps = math.prod(operation.window.size)
     sizes = (batch * rows * columns, channels, taps, slices(depth))
     choice = TuningChoice(f"matrix_conv {sizes}", matrix_tile_candidates(*sizes, lowering.target))
     tile = lowering.target.take(choice)

@@ -93,6 +93,35 @@ measurement that chose it is not recorded.
 
 # tiled_conv.kern: work-groups that share pixels in local memory
 
+TILED_ROWS_AND_COLUMNS = ((2, 1), (2, 2), (4, 1), (4, 2), (4, 3), (4, 4), (2, 3), (2, 4), (2, 5), (6, 2))
+"""The fragments of a warp, 8 pixels by 16 channels, that are considered. More pixels do not leave enough registers."""
+TILED_STAGES = ((3, 3), (1, 4))
+"""(taps, stages) of weights in local memory."""
+TILED_LEAST_PRODUCTS, TILED_LEAST_POINTWISE = 100_000_000, 1 << 28
+"""The fewest products of a convolution, and of one with a 1x1 window, whose pixels no tap shares."""
+TILED_LEAST_PICTURE = 1 << 62
+"""The fewest products of a convolution of at most four channels: none, because these were not measured yet."""
+TILED_LEAST_TRANSPOSED = 1 << 24
+"""The fewest products of a transposed convolution, whose other kernel has no matrix units."""
+WARP_TILES_START, WARP_TILES_PRODUCTS = 3200, 31000
+"""Clocks of matrix_conv.kern on an H200 with halves: at least, and products in a clock. From 23 layers."""
+TILED_MOST_LOADS = 12
+"""The most slices that an invocation holds while it adds up the block before."""
+TILED_CANDIDATES = 4
+"""The number of tiles that ``SUSTAINED_SPEED`` measures."""
+# Fitted to the times of 440 tiles of 23 layers on an H200 with halves, 12% off in the mean; clocks of a compute unit.
+TILED_PRODUCT_CLOCKS, TILED_READ_CLOCKS = 2.4, 1.2
+"""The time of a product of fragments, and of 128 bytes of local memory that products take."""
+TILED_PATCH_CLOCKS, TILED_RESULT_CLOCKS = 3.0, 0.19
+"""The time of a pixel of four slices that is copied to local memory, and of a result."""
+TILED_LAUNCH, TILED_START, TILED_BLOCK, TILED_STAGE = 1755, 730, 280, 43
+"""The time of a launch; and in one group, where all follow one another, that of its start and its results, of a block,
+and of a stage.
+"""
+TILED_CHAIN, TILED_CHAIN_PRODUCT = 65, 38
+"""The time of a step of one group, and of each product of a warp in it."""
+TILED_RESIDENT, TILED_UNIT_BYTES = 2, 220 << 10
+"""Groups of 256 that a unit has registers for, and its local memory."""
 TILED_EXCHANGE_BYTES = 24 << 10
 """The local memory in which sums are exchanged, if pixels take less. Not measured beside other sizes."""
 

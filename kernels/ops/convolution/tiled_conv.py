@@ -2,26 +2,48 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from functools import lru_cache, partial
+from typing import NamedTuple
 
 import numpy as np
 
 from ...operation import Fusion, Launch, Lowering, PackedArray, SliceOwnership
 from ...target import Target, TuningChoice
 from ...tensor import Shape, TensorId, slices
-from ..window import Window
-from .heuristics import TILED_EXCHANGE_BYTES
-from .matrix_conv import WARP, MatrixTile
-from .packing import pack_bias, pack_fragments
+from ..window import VALID, Window
+from .heuristics import (
+    TILED_BLOCK,
+    TILED_CANDIDATES,
+    TILED_CHAIN,
+    TILED_CHAIN_PRODUCT,
+    TILED_EXCHANGE_BYTES,
+    TILED_LAUNCH,
+    TILED_MOST_LOADS,
+    TILED_PATCH_CLOCKS,
+    TILED_PRODUCT_CLOCKS,
+    TILED_READ_CLOCKS,
+    TILED_RESIDENT,
+    TILED_RESULT_CLOCKS,
+    TILED_ROWS_AND_COLUMNS,
+    TILED_STAGE,
+    TILED_STAGES,
+    TILED_START,
+    TILED_UNIT_BYTES,
+    UNIT_INVOCATIONS,
+)
+from .matrix_conv import WARP
+from .packing import pack_bias
 
 
 class ConvTile(NamedTuple):
-    """The outputs of a work-group. A warp computes 16 * ``rows`` pixels by 8 * ``columns`` channels, ``across`` warps
+    """The outputs of a work-group. A warp computes 8 * ``rows`` pixels by 16 * ``columns`` channels, ``across`` warps
     lie side by side along the channels, and ``split`` warps share a sum. A tile is ``width`` pixels wide, or any pixels
     in a row if that is 0 (GATHER in the kernel). A block of its sum is 4 * ``planes`` input slices, and a multiple of
-    ``split`` planes. The weights of ``stages`` taps of a block are in local memory.
+    ``split`` planes. The weights of ``stages`` stages of ``taps`` taps of a block are in local memory. ``in_rows``: the
+    input has one slice, and four neighbouring pixels take the place of four slices.
     """
 
     rows: int
@@ -30,11 +52,18 @@ class ConvTile(NamedTuple):
     split: int
     width: int
     planes: int
+    taps: int = 1
     stages: int = 4
+    in_rows: bool = False
 
     def pixels(self, group_size: int) -> int:
         """The number of pixels of a tile."""
-        return 16 * self.rows * (group_size // WARP // self.across // self.split)
+        return 8 * self.rows * (group_size // WARP // self.across // self.split)
+
+    @property
+    def loaded(self) -> int:
+        """The input slices of a pixel that a block loads."""
+        return 1 if self.in_rows else 4 * self.planes
 
 
 class Grid(NamedTuple):
@@ -50,32 +79,40 @@ class Grid(NamedTuple):
 
 def launch_tiles(
     lowering: Lowering, source: TensorId, window: Window, grid: Grid, weights: Callable[[], np.ndarray],
-    bias: PackedArray, tile: ConvTile, choice: TuningChoice[Any] | None = None,
+    bias: PackedArray, choice: TuningChoice[ConvTile],
 ) -> Launch:  # fmt: skip
     """One dispatch. ``weights`` makes an array of (4 * grid.slices, H, W, I) for the window and the input channels."""
-    shape, group_size = lowering.shape(source), lowering.group_size
+    shape, group_size, tile = lowering.shape(source), lowering.group_size, lowering.target.take(choice)
+    taken, depth = _taken(window, tile), shape[3]
+    if tile.in_rows:
+        weights, depth = partial(_in_rows, weights), 16
     patch, loads = patch_of(window, tile, group_size), loads_of(window, tile, group_size)
     blocks, pixels = -(-slices(shape[3]) // (4 * tile.planes)), tile.pixels(group_size)
-    taps = window.size if tile.width else (1, 1)
+    taps = taken.size if tile.width else (1, 1)
     down, across, wide = _divided(shape[0], grid, tile, group_size)
     up, step = grid.up, window.strides if tile.width else (1, 1)
     constants = window.constants(shape[1], shape[2]) | {
         "ROWS": tile.rows, "COLUMNS": tile.columns, "WARPS_X": tile.across, "SPLIT": tile.split,
-        "WARPS_Y": pixels // (16 * tile.rows), "PLANES": tile.planes, "STAGES": tile.stages,
+        "WARPS_Y": pixels // (8 * tile.rows), "PLANES": tile.planes, "STAGES": tile.stages,
         "GATHER": int(tile.width == 0), "TILE_W": tile.width or pixels, "TILE_H": pixels // (tile.width or pixels),
-        "TILES_X": across, "TILES_Y": down, "COLUMN_TILES": wide, "PACKED_COLUMNS": -(-grid.slices // 2),
+        "TILES_X": across, "TILES_Y": down, "COLUMN_TILES": wide, "TILE_COLUMNS": tile.columns * tile.across,
         "PATCH_H": patch[0], "PATCH_W": patch[1], "PLANE": _plane(patch), "LOADS": loads,
-        "STEP_Y": step[0], "STEP_X": step[1], "FURTHER": step[0] * patch[1] if tile.width == 8 else 8 * step[1],
+        "LOADED": tile.loaded, "IN_ROWS": int(tile.in_rows), "DILATION_X": taken.dilations[1],
+        "STEP_Y": step[0], "STEP_X": step[1],
         "TAPS_H": taps[0], "TAPS_W": taps[1], "CHANNEL_BLOCKS": blocks,
-        "BLOCKS": blocks if tile.width else blocks * math.prod(window.size),
+        "BLOCKS": blocks if tile.width else blocks * math.prod(taken.size),
+        "STAGE_TAPS": tile.taps, "STAGE_STEPS": tile.taps * tile.planes,
+        "ALL_STAGES": blocks * math.prod(taken.size) // tile.taps,
         "OUT_H": grid.size[0], "OUT_W": grid.size[1], "PIXELS": shape[0] * math.prod(grid.size),
         "SLICES": grid.slices, "UP_Y": up[0], "UP_X": up[1], "CUT_TOP": grid.cut[0], "CUT_LEFT": grid.cut[1],
         "ROUND": _round(window, tile, group_size),
     }  # fmt: skip
-    arrays = {"weights": pack_tiles(weights, (4 * grid.slices, *window.size, shape[3]), tile), "bias": bias}
+    arrays = {"weights": pack_tiles(weights, (4 * grid.slices, *taken.size, depth), tile, wide), "bias": bias}
     groups = (shape[0] * down if tile.width else 1) * across * wide
-    own = None if up != (1, 1) or constants["ROUND"] != tile.columns else _ownership(tile, wide, group_size)
-    reads = -(-math.prod(patch) * math.prod(window.size) // (math.prod(taps) * pixels)) * wide
+    all_at_once = up == (1, 1) and wide == 1 and constants["ROUND"] == tile.columns
+    lanes = 2 * tile.columns * tile.across
+    own = SliceOwnership(lanes, lanes, 2) if all_at_once and group_size % lanes == 0 else None
+    reads = -(-math.prod(patch) * math.prod(taken.size) // (math.prod(taps) * pixels)) * wide
     local = (
         ("float4", "region", _region(window, tile, group_size)),
         ("float4", "ring", _ring(tile, lowering.target)),
@@ -84,13 +121,32 @@ def launch_tiles(
     )
     return Launch(
         "tiled_conv", {"src": source}, {"dst": lowering.outputs[0]}, groups, constants, arrays, local, choice=choice,
-        fusion=Fusion(slice_ownership=own, reads_per_value=reads),
+        fusion=Fusion(slice_ownership=own, reads_per_value=reads, single_pass_read=tile.in_rows and wide == 1),
     )  # fmt: skip
+
+
+def _taken(window: Window, tile: ConvTile) -> Window:
+    """The window as the kernel takes its taps: all, or for ``in_rows`` every fourth of a row, over an input whose pixel
+    x has the slices of the pixels x to x + 3. The kernel knows the padding from the window itself.
+    """
+    if not tile.in_rows:
+        return window
+    (height, width), (down, _) = window.size, window.dilations
+    return Window((height, -(-width // 4)), window.strides, (down, 4), VALID)
+
+
+def _in_rows(weights: Callable[[], np.ndarray]) -> np.ndarray:
+    """OHWI weights as (O, H, ceil(W / 4), 16), with zeros for taps and channels that are not there."""
+    array = weights()
+    out, height, width, in_ = array.shape
+    padded = np.zeros((out, height, -(-width // 4) * 4, 4), array.dtype)
+    padded[:, :, :width, :in_] = array
+    return padded.reshape(out, height, -1, 16)
 
 
 def _divided(batch: int, grid: Grid, tile: ConvTile, group_size: int) -> tuple[int, int, int]:
     """The numbers of tiles: below one another in a picture, side by side, and along the channels."""
-    pixels, wide = tile.pixels(group_size), -(-grid.slices // (2 * tile.columns * tile.across))
+    pixels, wide = tile.pixels(group_size), -(-grid.slices // (4 * tile.columns * tile.across))
     if tile.width == 0:
         return 1, -(-batch * math.prod(grid.size) // pixels), wide
     return -(-grid.size[0] // (pixels // tile.width)), -(-grid.size[1] // tile.width), wide
@@ -101,13 +157,13 @@ def patch_of(window: Window, tile: ConvTile, group_size: int) -> tuple[int, int]
     pixels = tile.pixels(group_size)
     if tile.width == 0:
         return 1, pixels
-    width, height = window.reach(pixels // tile.width, tile.width)
-    return height, width
+    width, height = _taken(window, tile).reach(pixels // tile.width, tile.width)
+    return height, width + (3 if tile.in_rows else 0)
 
 
 def loads_of(window: Window, tile: ConvTile, group_size: int) -> int:
     """The input slices that an invocation loads for a block."""
-    return -(-math.prod(patch_of(window, tile, group_size)) * 4 * tile.planes // group_size)
+    return -(-math.prod(patch_of(window, tile, group_size)) * tile.loaded // group_size)
 
 
 def _plane(patch: tuple[int, int]) -> int:
@@ -117,25 +173,28 @@ def _plane(patch: tuple[int, int]) -> int:
 
 def _round(window: Window, tile: ConvTile, group_size: int) -> int:
     """The columns of a warp whose sums are in local memory at a time."""
-    room = max(tile.planes * _plane(patch_of(window, tile, group_size)) * 64, TILED_EXCHANGE_BYTES) // 16
+    room = max(_plane(patch_of(window, tile, group_size)) * tile.loaded, TILED_EXCHANGE_BYTES // 16)
     fitting = (n for n in range(tile.columns, 0, -1) if tile.columns % n == 0)
-    return next((n for n in fitting if tile.rows * n * (group_size + 4) <= room), 1)
+    return next((n for n in fitting if tile.rows * n * (group_size // 16 * 17 + 2) <= room), 1)
 
 
 def _region(window: Window, tile: ConvTile, group_size: int) -> int:
     """The float4 of local memory: for pixels, and then for sums."""
-    pixels = tile.planes * _plane(patch_of(window, tile, group_size)) * 4
-    return max(pixels, tile.rows * _round(window, tile, group_size) * (group_size + 4))
+    pixels = _plane(patch_of(window, tile, group_size)) * tile.loaded
+    return max(pixels, tile.rows * _round(window, tile, group_size) * (group_size // 16 * 17 + 2))
 
 
 def _ring(tile: ConvTile, target: Target) -> int:
     """The float4 of local memory for weights. One holds two fragments of halves."""
-    return tile.stages * tile.planes * tile.across * tile.columns * WARP // (2 if target.matrix_units else 1)
+    fragments = tile.stages * tile.taps * tile.planes * tile.across * tile.columns * 2 * WARP
+    return fragments // (2 if target.matrix_units else 1)
 
 
 def fits(window: Window, tile: ConvTile, target: Target) -> bool:
     """Whether the device has the local memory, and the group the warps, for a tile."""
     if target.group_size % (WARP * tile.across * tile.split) or tile.planes % tile.split:
+        return False
+    if (_taken(window, tile).size[1] if tile.width else 1) % tile.taps:
         return False
     if tile.width and tile.pixels(target.group_size) % tile.width:
         return False
@@ -143,37 +202,33 @@ def fits(window: Window, tile: ConvTile, target: Target) -> bool:
     return (_region(window, tile, target.group_size) + beside) * 16 <= target.local_bytes
 
 
-def _ownership(tile: ConvTile, wide: int, group_size: int) -> SliceOwnership | None:
-    """The slices that an invocation writes; None if they are not the same for all its pixels."""
-    lanes = 2 * tile.columns * tile.across
-    return SliceOwnership(lanes, lanes * wide) if group_size % lanes == 0 else None
+def pack_tiles(weights: Callable[[], np.ndarray], shape: Shape, tile: ConvTile, wide: int) -> PackedArray:
+    """OHWI weights of this ``shape`` as (n, 4) float32 for ``wide`` column tiles.
 
-
-def pack_tiles(weights: Callable[[], np.ndarray], shape: Shape, tile: ConvTile) -> PackedArray:
-    """The fragments of OHWI weights of this ``shape`` in the order in which tiled_conv.kern reads them.
-
-    The order is [block of input slices][tap], or [tap][block] if a block has one tap; then planes of four slices.
+    The order is [block of input slices][tap], or [tap][block] if a block has one tap; then [plane of four slices]
+    [column tile][fragment of 16 channels][lane][2]. Lane 4r + t has the channels of slice t for the rows r and r + 8:
+    the first two of both rows, then the last two. The rows up to 7 are two slices of the lower half of the tile, the
+    others of the upper half.
     """
     out, height, width, in_ = shape
-    planes, taps = tile.planes, height * width
+    planes, taps, columns = tile.planes, height * width, tile.columns * tile.across
     blocks = -(-slices(in_) // (4 * planes))
     steps = blocks * taps * planes
-    packed = pack_fragments(np.empty((out, 1, 1, 16 * steps), np.float32), MatrixTile(1, 1, 1, 1))
 
     def pack() -> np.ndarray:
-        padded = np.zeros((out, taps, blocks * planes * 16), np.float32)
-        padded[..., :in_] = weights().reshape(out, taps, in_)
-        ordered = padded.reshape(out, taps, blocks, planes * 16)
-        if tile.width:
-            ordered = ordered.transpose(0, 2, 1, 3)
-        return pack_fragments(ordered.reshape(out, 1, 1, 16 * steps), MatrixTile(1, 1, 1, 1)).make()
+        padded = np.zeros((wide * columns * 16, taps, blocks * planes * 16), np.float32)
+        padded[:out, :, :in_] = weights().reshape(out, taps, in_)
+        # [column tile, half, fragment, row, tap, block, plane, slice, pair of channels, channel]
+        apart = padded.reshape(wide, 2, columns, 8, taps, blocks, planes, 4, 2, 2)
+        outer = (5, 4, 6) if tile.width else (4, 5, 6)
+        return np.ascontiguousarray(apart.transpose(*outer, 0, 2, 3, 7, 8, 1, 9)).reshape(-1, 4)
 
-    return PackedArray(packed.rows, pack)
+    return PackedArray(steps * wide * columns * WARP * 2, pack)
 
 
 def launch_tiled_convolution(
     lowering: Lowering, source: TensorId, window: Window, weights: np.ndarray, bias: np.ndarray | None,
-    tile: ConvTile, choice: TuningChoice[Any] | None = None,
+    choice: TuningChoice[ConvTile],
 ) -> Launch:  # fmt: skip
     """One dispatch for a convolution with OHWI weights."""
     _, rows, columns, channels = lowering.shape(lowering.outputs[0])
@@ -182,9 +237,76 @@ def launch_tiled_convolution(
     def padded() -> np.ndarray:
         return np.concatenate([weights, np.zeros((4 * grid.slices - channels, *weights.shape[1:]), weights.dtype)])
 
-    return launch_tiles(lowering, source, window, grid, padded, pack_bias(bias, channels), tile, choice)
+    return launch_tiles(lowering, source, window, grid, padded, pack_bias(bias, channels), choice)
 
 
-def tile_choice(lowering: Lowering, source: TensorId, window: Window, grid: Grid) -> TuningChoice[ConvTile] | None:
-    fixed = lowering.target.fixed.get("tiled_conv")
-    return None if fixed is None else TuningChoice("tiled_conv", (fixed,))
+def tile_choice(
+    lowering: Lowering, source: TensorId, window: Window, grid: Grid, least: int, most: float = math.inf
+) -> TuningChoice[ConvTile] | None:
+    """The tiles for a convolution of this grid; None if it has less than ``least`` products, if they take more than
+    ``most`` clocks, or if the device has no matrix units.
+    """
+    target, shape = lowering.target, lowering.shape(source)
+    fixed = target.fixed.get("tiled_conv")
+    if isinstance(fixed, ConvTile):
+        return TuningChoice("tiled_conv", (fixed,))
+    products = 4 * shape[0] * math.prod(grid.size) * grid.slices * math.prod(window.size) * shape[3]
+    if not target.matrix_units or "matrix_conv" in target.fixed or products < least:
+        return None
+    tiles = tile_candidates(window, shape, grid, target)
+    if not tiles or clocks(window, shape, grid, tiles[0], target) > most:
+        return None
+    return TuningChoice(f"tiled_conv {window} {shape} {grid}", tiles)
+
+
+@lru_cache(maxsize=256)
+def tile_candidates(window: Window, shape: Shape, grid: Grid, target: Target) -> tuple[ConvTile, ...]:
+    """The likeliest tiles for an input of this shape, the likeliest first.
+
+    They are kept, because networks repeat their layers.
+    """
+    flat, in_rows = math.prod(window.size) == 1, takes_rows(window, shape)
+    widths, counts = ((0,) if flat else (8, 16) if in_rows else (0, 8, 16)), (1,) if in_rows else (1, 2, 3, 4)
+    sizes = itertools.product(TILED_ROWS_AND_COLUMNS, (1, 2, 4), counts, widths, counts, TILED_STAGES)
+    tiles = [
+        ConvTile(*size, across, split, width, planes, *stage, in_rows)
+        for size, across, split, width, planes, stage in sizes
+    ]
+    costs = {tile: clocks(window, shape, grid, tile, target) for tile in tiles if _is_possible(window, tile, target)}
+    return tuple(sorted(costs, key=lambda tile: costs[tile])[:TILED_CANDIDATES])
+
+
+def takes_rows(window: Window, shape: Shape) -> bool:
+    """Whether four neighbouring pixels can take the place of four slices."""
+    return slices(shape[3]) == 1 < window.size[1] and window.dilations[1] == 1
+
+
+def _is_possible(window: Window, tile: ConvTile, target: Target) -> bool:
+    return fits(window, tile, target) and loads_of(window, tile, target.group_size) <= TILED_MOST_LOADS
+
+
+def clocks(window: Window, shape: Shape, grid: Grid, tile: ConvTile, target: Target) -> float:
+    """An estimate of the clocks that all tiles take on an H200, with halves: of rounds of groups, each of which takes
+    the time of its unit's busiest part, or of one group's chain of loads, barriers and products.
+    """
+    group_size = target.group_size
+    warps, patch = group_size // WARP, math.prod(patch_of(window, tile, group_size))
+    down, across, wide = _divided(shape[0], grid, tile, group_size)
+    groups = (shape[0] * down if tile.width else 1) * across * wide
+    count = math.prod(_taken(window, tile).size)
+    blocks = -(-slices(shape[3]) // (4 * tile.planes)) * (1 if tile.width else count)
+    taps = blocks * (count if tile.width else 1)
+    stages = taps // tile.taps
+    columns, pixels = tile.columns * tile.across, tile.pixels(group_size)
+    products = TILED_PRODUCT_CLOCKS * columns * pixels / 8
+    reads = warps / tile.split * (2 * tile.rows + 4 * tile.columns) + 4 * columns
+    work = taps * tile.planes * max(products, reads * TILED_READ_CLOCKS)
+    work += blocks * tile.loaded / 4 * patch * TILED_PATCH_CLOCKS + 16 * columns * pixels * TILED_RESULT_CLOCKS
+    step = TILED_CHAIN + tile.rows * tile.columns * TILED_CHAIN_PRODUCT
+    chain = TILED_START + stages * TILED_STAGE + taps * tile.planes / tile.split * step + blocks * TILED_BLOCK
+    units = max(target.invocations // UNIT_INVOCATIONS, 1)
+    local = (_region(window, tile, group_size) + _ring(tile, target)) * 16
+    resident = max(1, min(TILED_RESIDENT, TILED_UNIT_BYTES // local))
+    rounds, rest = divmod(groups, units * resident)
+    last = -(-rest // units)
+    return TILED_LAUNCH + rounds * max(resident * work, chain) + (max(last * work, chain) if rest else 0)

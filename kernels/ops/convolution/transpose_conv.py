@@ -21,6 +21,7 @@ from ..arguments import (
 )
 from ..window import SAME, VALID, Window
 from .computed_conv import ComputedTranspose, cut_before
+from .heuristics import TILED_LEAST_TRANSPOSED
 from .packing import pack_bias, pack_weights
 from .tiled_conv import Grid, launch_tiles, tile_choice
 
@@ -84,7 +85,7 @@ class TransposeConvolution(Operation):
         extra = before[0], size[0] - height, before[1], size[1] - width
         window, parts = Window(taps, (1, 1), padding=VALID, extra=extra), slices(channels)
         grid = Grid(size, up * across * parts, self.strides, cut)
-        choice = tile_choice(lowering, lowering.inputs[0], window, grid)
+        choice = tile_choice(lowering, lowering.inputs[0], window, grid, TILED_LEAST_TRANSPOSED)
         if choice is None or up * across * math.prod(taps) > 2 * kernel_rows * kernel_columns:
             return None
 
@@ -94,8 +95,7 @@ class TransposeConvolution(Operation):
             apart = padded.reshape(4 * parts, taps[0], up, taps[1], across, depth)[:, ::-1, :, ::-1]
             return apart.transpose(2, 4, 0, 1, 3, 5).reshape(4 * grid.slices, *taps, depth)
 
-        bias, tile = pack_bias(self.bias, channels), lowering.target.take(choice)
-        return launch_tiles(lowering, lowering.inputs[0], window, grid, weights, bias, tile, choice)
+        return launch_tiles(lowering, lowering.inputs[0], window, grid, weights, pack_bias(self.bias, channels), choice)
 
 
 def _checked(strides: tuple[int, int], padding: int, source: TensorInfo | None, weights: tuple[int, ...]) -> None:

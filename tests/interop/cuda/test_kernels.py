@@ -95,11 +95,11 @@ def test_tiles_of_dense_convolutions_compile(architecture: int) -> None:
     sources = list[KernelSource]()
     target = Target(256, 1 << 18, matrix_units=True, halves=True, local_bytes=48 << 10)
     three, apart = Window((3, 3), (1, 1)), Window((3, 3), (2, 2))
-    for window, tile in ((three, ConvTile(2, 3, 2, 2, 16, 2)), (apart, ConvTile(2, 4, 2, 1, 0, 1, 3))):
+    for window, tile in ((three, ConvTile(4, 1, 2, 2, 8, 2, 3, 3)), (apart, ConvTile(4, 2, 2, 1, 0, 1, 1, 3))):
         for storages in (("f32", "f16"), ("f16", "f16"), ("f16", "f32")):
             sources.append(tiled_source(Convolution(window, np.ones((48, 3, 3, 24)), None), tile, storages, target))
     transposed = TransposeConvolution((2, 2), SAME, None, np.ones((24, 2, 2, 24)))
-    sources.append(tiled_source(transposed, ConvTile(2, 4, 2, 1, 8, 2), ("f16", "f16"), target))
+    sources.append(tiled_source(transposed, ConvTile(4, 2, 2, 1, 8, 2), ("f16", "f16"), target))
     compile_all(sources, architecture)
 
 

@@ -1,0 +1,149 @@
+"""Times dense convolutions as separate launches on CUDA: by warps alone, and by tiles in local memory.
+
+    python benchmarks/dense.py [--tiles 8] [--storage f16] [--json FILE] [NAME ...]
+
+Layers are those of unet_512, yolov8n_640, resnet18_224 and deeplab_mnv2_513, with zeros around. For each the script
+prints the time of matrix_conv.kern by its rule, then those of the likeliest tiles of tiled_conv.kern, the rule's first,
+in microseconds per launch of a graph, TFLOPS, and the largest difference between the results as a part of the largest.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Literal, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import typer
+from convolutions import Bound, make_step, seconds
+from samples import Series, measured, write
+
+from framebind.interop.device import Device, Step
+from framebind.interop.discovery.devices import open_device
+from framebind.kernels.operation import Launch, Lowering
+from framebind.kernels.ops.convolution.conv import Convolution, launch_convolution
+from framebind.kernels.ops.convolution.matrix_conv import choose_matrix_tile
+from framebind.kernels.ops.convolution.tiled_conv import Grid, tile_candidates
+from framebind.kernels.ops.window import SAME, Window
+from framebind.kernels.target import Target
+from framebind.kernels.tensor import Shape, TensorId, slices
+from framebind.kernels.views import Sliced
+from framebind.video.apis import BY_NAME
+
+LAUNCHES, FEWER, RUNS = 24, 4, 15
+
+
+class Layer(NamedTuple):
+    """A convolution of ``size`` x ``size`` pixels: channels in and out, the window's size, stride and dilation."""
+
+    size: int
+    depth: int
+    channels: int
+    window: int = 3
+    stride: int = 1
+    dilation: int = 1
+
+
+LAYERS = {
+    "unet 24 at 512": Layer(512, 24, 24),
+    "unet 48 to 24 at 512": Layer(512, 48, 24),
+    "unet 48 at 256": Layer(256, 48, 48),
+    "unet 96 at 128": Layer(128, 96, 96),
+    "unet 384 to 192 at 64": Layer(64, 384, 192),
+    "unet 384 at 32": Layer(32, 384, 384),
+    "unet up 96 to 4 x 48": Layer(128, 96, 192, 1),
+    "yolo 64 at 80": Layer(80, 64, 64),
+    "yolo 80 at 80": Layer(80, 80, 80),
+    "yolo 64 to 144 at 80": Layer(80, 64, 144),
+    "yolo 64 to 128 by 2": Layer(80, 64, 128, 3, 2),
+    "yolo 384 to 128 at 40": Layer(40, 384, 128, 1),
+    "resnet 64 at 56": Layer(56, 64, 64),
+    "resnet 128 at 28": Layer(28, 128, 128),
+    "resnet 256 at 14": Layer(14, 256, 256),
+    "resnet 512 at 7": Layer(7, 512, 512),
+    "deeplab 160 to 128": Layer(129, 160, 128),
+    "deeplab 576 to 128, rate 6": Layer(33, 576, 128, 3, 1, 6),
+}
+
+
+def bind(device: Device, layer: Layer, storage: Literal["f32", "f16"]) -> Bound:
+    """The layer with random values. The memory is never released before the process ends."""
+    random, kind = np.random.default_rng(0), np.float16 if storage == "f16" else np.float32
+    sizes = ((side, side) for side in (layer.window, layer.stride, layer.dilation))
+    window = Window(*sizes, padding=SAME)
+    weights = random.normal(size=(layer.channels, *window.size, layer.depth)) / math.sqrt(layer.depth) / layer.window
+    operation = Convolution(window, weights.astype(np.float16), None)
+    src = Sliced((1, layer.size, layer.size, layer.depth), storage)
+    dst = Sliced((1, *window.output_size(layer.size, layer.size), layer.channels), storage)
+    values = np.zeros((*src.shape[:3], 4 * slices(layer.depth)), kind)
+    values[..., : layer.depth] = random.normal(size=src.shape).astype(np.float16)
+    destination = -(-src.nbytes // 256) * 256
+    arena = device.buffer(destination + dst.nbytes, "arena")
+    device.write(arena, values, "values for the benchmark")
+    return Bound(operation, src, dst, arena, destination)
+
+
+def launches(target: Target, bound: Bound, tiles: int) -> Iterator[tuple[str, Launch]]:
+    """The launch of matrix_conv, and those of the likeliest tiles."""
+    shapes: dict[TensorId, Shape] = {0: bound.src.shape, 1: bound.dst.shape}
+    _, rows, columns, channels = bound.dst.shape
+    window, depth = bound.operation.window, slices(bound.src.shape[3])
+    plain = choose_matrix_tile(rows * columns, channels, math.prod(window.size), depth, target)
+    grid = Grid((rows, columns), slices(channels))
+    likely = tile_candidates(window, bound.src.shape, grid, target)[:tiles]
+    for name, tile in (("matrix_conv", plain), *(("tiled_conv", tile) for tile in likely)):
+        fixed = replace(target, fixed={name: tile})
+        lowering = Lowering((0,), (1,), shapes.__getitem__, lambda shape: 2, fixed)
+        yield f"{name} {tuple(tile)}", launch_convolution(lowering, 0, bound.operation)
+
+
+def microseconds(device: Device, step: Step) -> list[float]:
+    """Samples of the time of a launch: those of a graph of many, less the median of one of few."""
+    samples = {}
+    for count in (LAUNCHES, FEWER):
+        commands = device.record([step] * count, "separate")
+        samples[count] = [seconds(device, commands) for _ in range(RUNS)]
+        commands.release()
+    few = float(np.median(samples[FEWER]))
+    return [(many - few) / (LAUNCHES - FEWER) * 1e6 for many in samples[LAUNCHES]]
+
+
+def result(device: Device, bound: Bound) -> npt.NDArray[np.float32]:
+    kind = np.float16 if bound.dst.storage == "f16" else np.float32
+    found = np.empty(bound.dst.nbytes // kind().itemsize, kind)
+    device.read(bound.arena, found, "comparison", bound.destination)
+    return found.astype(np.float32)
+
+
+def main(
+    layers: Annotated[list[str] | None, typer.Argument(metavar="NAME", help=", ".join(LAYERS))] = None,
+    tiles: Annotated[int, typer.Option(help="Tiles of each layer.")] = 4,
+    storage: Annotated[Literal["f32", "f16"], typer.Option(help="Of pixels and results.")] = "f16",
+    json: Annotated[Path | None, typer.Option(help="Write the samples to this file.")] = None,
+) -> None:
+    series = list[Series]()
+    with BY_NAME["cuda"].new_context():
+        device = open_device("cuda")
+        target = replace(device.traits.target, halves=True)
+        for name in layers or LAYERS:
+            bound = bind(device, LAYERS[name], storage)
+            products = math.prod(bound.dst.shape) * math.prod(bound.operation.window.size) * bound.src.shape[3]
+            expected: npt.NDArray[np.float32] | None = None
+            for label, launch in launches(target, bound, tiles):
+                step = make_step(device, bound, launch)
+                taken = microseconds(device, step)
+                found = result(device, bound)
+                expected = found if expected is None else expected
+                error, median = float(np.abs(found - expected).max() / np.abs(expected).max()), float(np.median(taken))
+                speed = 2 * products / median / 1e6
+                print(f"{name:28} {label:42} {median:8.2f} us {speed:6.0f} TFLOPS {error:9.1e}", flush=True)
+                series.append(Series({"layer": name, "by": label, "storage": storage}, taken))
+        if json is not None:
+            write(json, measured("dense", [(device.traits.name, device.traits.driver)], "us", series))
+
+
+if __name__ == "__main__":
+    typer.run(main)
