@@ -232,6 +232,12 @@ def model_path() -> Callable[[str], Path]:
     return find
 
 
+@pytest.fixture
+def tier(request: pytest.FixtureRequest) -> str:
+    """The tier that runs: a test may be longer in "all"."""
+    return str(request.config.getoption("--tier"))
+
+
 @pytest.fixture(scope="session")
 def tool() -> Callable[[str], str]:
     """``tool("xvfb-run")`` is the path of a program of that name; skips, saying so, if it is not installed."""

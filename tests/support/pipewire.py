@@ -92,8 +92,17 @@ Process = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 class Viewer:
     """A program that takes a camera's frames in one format. ``stalls``: it keeps every buffer that it gets."""
 
-    def __init__(self, daemon: Daemon, format: PixelFormat, size: tuple[int, int], name: str = "viewer") -> None:
-        self.seen, self.stalls, self.kept = list[Seen](), False, 0
+    def __init__(
+        self,
+        daemon: Daemon,
+        format: PixelFormat,
+        size: tuple[int, int],
+        *,
+        keeps: bool = True,
+        name: str = "viewer",
+    ) -> None:
+        """``keeps``: False keeps of each frame only its first pixels."""
+        self.seen, self.stalls, self.kept, self._keeps = list[Seen](), False, 0, keeps
         self._layout, self._name, self._daemon = FrameLayout(format, size), name, daemon
         self._library, self._process = pw.load_pipewire(), Process(self._take)
         self._events = pw.StreamEvents(
@@ -145,8 +154,11 @@ class Viewer:
             chunk = data.chunk.contents
             if header is not None and chunk.size:
                 assert chunk.stride == self._layout.stride
-                rows = np.frombuffer(ctypes.string_at(data.data + chunk.offset, chunk.size), np.uint8)
-                self.seen.append(Seen(header.pts, header.seq, time.perf_counter(), rows.reshape(self._layout.shape)))
+                assert chunk.size == self._layout.nbytes
+                size = chunk.size if self._keeps else 4
+                frame = np.frombuffer(ctypes.string_at(data.data + chunk.offset, size), np.uint8)
+                shape = self._layout.shape if self._keeps else (1, 1, 4)
+                self.seen.append(Seen(header.pts, header.seq, time.perf_counter(), frame.reshape(shape)))
             if self.stalls:
                 self.kept += 1
             else:

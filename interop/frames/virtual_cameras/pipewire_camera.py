@@ -127,11 +127,12 @@ class PipewireCamera(Uncopied):
         """Remove the camera. May be called more than once."""
         if self._is_closed:
             return
-        self._is_closed = True
         with self._locked():
-            if self._retry is not None:
-                self._retry.cancel()
+            self._is_closed, retry = True, self._retry
             self._disconnect()
+        if retry is not None:
+            retry.cancel()
+            retry.join()  # it may wait for the lock
         self._library.pw_thread_loop_stop(self._loop)
         self._library.pw_thread_loop_destroy(self._loop)
 
@@ -170,6 +171,7 @@ class PipewireCamera(Uncopied):
     def _reconnect(self) -> None:
         """Make the node anew, or try again later."""
         with self._locked():
+            self._retry = None
             if self._is_closed:
                 return
             self._disconnect()
@@ -177,6 +179,8 @@ class PipewireCamera(Uncopied):
                 self._retry_later()
 
     def _retry_later(self) -> None:
+        if self._retry is not None:
+            return
         self._retry = threading.Timer(_RETRY_SECONDS, self._reconnect)
         self._retry.daemon = True
         self._retry.start()

@@ -6,6 +6,7 @@ import logging
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 
 import av
 import numpy as np
@@ -91,13 +92,12 @@ def test_a_viewer_gets_every_picture_at_once_in_its_format(
         viewer.watch(NAME)
         assert camera.wait_until_watched(30)
         fb.transfers.reset()
-        show(camera, texture, range(100, 130))
-        until(lambda: len(viewer.seen) == 30, "30 frames")
+        for number in range(100, 130):
+            camera.put(numbered(texture, number))
+            until(lambda least=number - 99: len(viewer.seen) >= least, "frame, before the next one is put")
         times = [seen.pts for seen in viewer.seen]
         assert [seen.sequence for seen in viewer.seen] == list(range(30)) and times == sorted(set(times))
         assert [int(seen.frame.flat[0]) for seen in viewer.seen] == [luma_of(n) for n in range(100, 130)]
-        late = [seen.arrived - seen.pts / 1e9 for seen in viewer.seen]
-        assert min(late) >= 0 and np.median(late) < 2 / 30
         nbytes = FrameLayout(format, SIZE).nbytes
         copied = fb.transfers.by_reason["download", fb.transfers.VIDEO_FRAME]
         assert (copied.calls, copied.bytes) == (30, 30 * nbytes)
@@ -115,10 +115,10 @@ def test_nothing_is_read_while_nobody_watches(context: fb.GlContext, pipewire: D
 
 
 @on_gl
-def test_viewers_come_and_go(context: fb.GlContext, pipewire: Daemon) -> None:
+def test_viewers_come_and_go(context: fb.GlContext, pipewire: Daemon, tier: str) -> None:
     texture, files = fb.GlTexture(*SIZE), list[int]()
     with opened() as camera:
-        for number in range(5):
+        for number in range(100 if tier == "all" else 5):
             with Viewer(pipewire, FORMATS[number % 2], SIZE) as viewer:
                 viewer.watch(NAME)
                 assert camera.wait_until_watched(30)
@@ -127,6 +127,28 @@ def test_viewers_come_and_go(context: fb.GlContext, pipewire: Daemon) -> None:
             until(lambda: not camera.is_watched, "end of watching")
             files.append(open_files())
     assert files[-1] <= files[1]
+
+
+@on_gl
+@pytest.mark.parametrize("format", FORMATS)
+def test_a_webcam_s_rate_is_kept(context: fb.GlContext, pipewire: Daemon, format: PixelFormat, tier: str) -> None:
+    """720p30: no frame is lost, doubled or late by more than two frames; ten minutes of it in the longest tier."""
+    size, count = (1280, 720), 30 * 600 if tier == "all" else 30
+    texture = fb.GlTexture(*size)
+    with opened(size) as camera, Viewer(pipewire, format, size, keeps=False) as viewer:
+        viewer.watch(NAME)
+        assert camera.wait_until_watched(30)
+        due = time.perf_counter()
+        for number in range(count):
+            until(lambda least=number - 1: len(viewer.seen) >= least, "frame, two frames later")
+            camera.put(texture)
+            due += 1 / 30
+            time.sleep(max(due - time.perf_counter(), 0.0))
+            if number % 30 == 0:
+                numbered(texture, number % 256)
+        until(lambda: len(viewer.seen) == count, f"{count} frames")
+    assert [seen.sequence for seen in viewer.seen] == list(range(count))
+    assert all(one.pts < other.pts for one, other in pairwise(viewer.seen))
 
 
 @on_gl
