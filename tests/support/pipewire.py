@@ -99,9 +99,10 @@ class Viewer:
         size: tuple[int, int],
         *,
         keeps: bool = True,
+        fps: int = 30,
         name: str = "viewer",
     ) -> None:
-        """``keeps``: False keeps of each frame only its first pixels."""
+        """``fps`` is the camera's. ``keeps``: False keeps of each frame only its first pixels."""
         self.seen, self.stalls, self.kept, self._keeps = list[Seen](), False, 0, keeps
         self._layout, self._name, self._daemon = FrameLayout(format, size), name, daemon
         self._library, self._process = pw.load_pipewire(), Process(self._take)
@@ -115,7 +116,7 @@ class Viewer:
             properties = pw.properties(self._library, values)
             loop = self._library.pw_thread_loop_get_loop(self._loop)
             self._stream = self._library.pw_stream_new_simple(loop, b"viewer", properties, self._events, None)
-            offer = pw.pods(pods.offered_format(padded(size), (30, 1), matrix_of(size), [format]))
+            offer = pw.pods(pods.offered_format(padded(size), (fps, 1), matrix_of(size), [format]))
             assert not self._library.pw_stream_connect(
                 self._stream, INPUT, pw.ANY_NODE, pw.MAP_BUFFERS, offer, 1
             )  # fmt: skip

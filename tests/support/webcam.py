@@ -23,7 +23,8 @@ class Webcam:
         self.formats, self.size, self.plugged = (fourcc,), size, True
         self.frame: Callable[[int], Picture] = lambda number: np.full((size[1], size[0], 3), number % 256, np.uint8)
         self.asked: list[tuple[int, float]] = []
-        self.opened = self.number = 0
+        self.opened = self.used = self.number = 0
+        """The times that it was opened, the captures that are open now, and the number of the next frame."""
         self.delay, self.stamp = 0.0, 0.0
 
     def capture(self, index: int | str, api: int = 0) -> Any:
@@ -38,6 +39,7 @@ class Capture:
         self.webcam, self.is_open = webcam, index == 0 and webcam.plugged
         self.fourcc = cv2.VideoWriter.fourcc(*webcam.formats[0])
         webcam.opened += self.is_open
+        webcam.used += self.is_open
 
     def isOpened(self) -> bool:  # noqa: N802
         return self.is_open
@@ -67,6 +69,7 @@ class Capture:
         return True, view
 
     def release(self) -> None:
+        self.webcam.used -= self.is_open
         self.is_open = False
 
 

@@ -28,6 +28,8 @@ GREEN = "#00b140"
 """The background of the effect "matte": programs such as OBS make this green transparent ("chroma key")."""
 TASKS = {"blur": "matte", "background": "matte", "matte": "matte", "style": "style"}
 KINDS = ("pipewire", "v4l2")
+NAME = "framebind"
+"""The camera's name in PipeWire, unless --to has another one."""
 
 Source = Annotated[
     str,
@@ -114,7 +116,8 @@ def _places(to: list[str]) -> tuple[str, bool]:
             raise typer.BadParameter(f"'{place}' is none of {', '.join(KINDS)} and {WINDOW}", param_hint="--to")
     if len(cameras) > 1:
         raise typer.BadParameter("a run makes one camera, and may show a window besides", param_hint="--to")
-    return "".join(cameras), WINDOW in to
+    address = "".join(cameras)
+    return f"{address}:{NAME}" if address == KINDS[0] else address, WINDOW in to
 
 
 def _task(effect: Effect | None, background: str, model: str, flags: FrameFlags) -> tuple[str, dict[str, Any]]:

@@ -56,6 +56,10 @@ class Figures:
         if time.perf_counter() - self._since >= _REFRESH_SECONDS:
             self._write()
 
+    def leave_out(self, seconds: float) -> None:
+        """Leave out seconds that just passed."""
+        self._since += seconds
+
     def _write(self) -> None:
         now, copied = time.perf_counter(), copied_bytes()
         self._where = self._where or self._runs_on()

@@ -46,6 +46,11 @@ class Laps:
         """Count one frame of the current mode; called before it is drawn."""
         self._frames += 1
 
+    def leave_out(self, seconds: float) -> None:
+        """Leave out seconds that just passed, in which no frame was wanted."""
+        self._began += seconds
+        self.figures.leave_out(seconds)
+
     def switch_mode(self, mode: Mode) -> None:
         """End the lap and begin one in another mode. The GPU must have finished the frames."""
         self._end()

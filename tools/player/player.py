@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -26,7 +27,8 @@ _LOOK_SECONDS = 0.25
 class Player:
     """The loop over frames. Keys change its state between two frames (see keys.py).
 
-    ``camera`` is a virtual camera; while nobody sees a picture, none is computed. ``legend`` has the keys.
+    ``camera`` is a virtual camera; while nobody sees a picture, none is computed, and a source that is live is closed,
+    until ``reopen`` opens it again. ``legend`` has the keys.
     ``on_key(player, key)`` is called for each key that is pressed in the window. ``seconds_per_frame`` is the least
     time that a frame takes.
     """
@@ -43,6 +45,7 @@ class Player:
         laps: Laps,
         recorder: Recorder,
         camera: fb.video.VideoWriter | None,
+        reopen: Callable[[], fb.video.Source],
         trace: Trace | None,
         seconds_per_frame: float,
         legend: Sequence[Part],
@@ -54,6 +57,7 @@ class Player:
         self.variant = 0
         """The number of the task's current variant."""
         self._picture, self._overlay, self._timer, self._trace = picture, fb.video.Overlay(), timer, trace
+        self._reopen = reopen
         self._seconds_per_frame, self._on_key = seconds_per_frame, on_key
         self._legend = legend
 
@@ -93,29 +97,47 @@ class Player:
 
     def _frames(self, limit: int | None) -> Iterator[fb.GlTexture]:
         """The source's frames, at most ``limit``; while paused, the same one repeatedly."""
-        taken = 0
-        self._wait_for_viewers()
         due = time.perf_counter()
-        for frame in self.source.frames(self._picture.context, timer=self._timer):
-            taken += 1
-            yield frame.texture
+        for frame in itertools.islice(self._seen_frames(), limit):
+            yield frame
             while True:
                 due = max(due + self._seconds_per_frame, time.perf_counter())
                 if self._seconds_per_frame or self.paused:
                     time.sleep(max(due - time.perf_counter(), 0.0))
                 if not (self.paused and self.going_on):
                     break
-                yield frame.texture
-            if limit is not None and taken >= limit:
-                return
+                yield frame
+
+    def _seen_frames(self) -> Iterator[fb.GlTexture]:
+        """The source's frames while somebody sees them. A live source is another one after each pause."""
+        if self._is_unseen():
             self._wait_for_viewers()
+        while self.going_on:
+            for frame in self.source.frames(self._picture.context, timer=self._timer):
+                yield frame.texture
+                if self._is_unseen():
+                    self._wait_for_viewers()
+                    if self.source.live:
+                        break
+            else:
+                return
+
+    def _is_unseen(self) -> bool:
+        """Whether nobody sees a picture: there is no window, and no program watches the camera."""
+        return self.camera is not None and self.window is None and not self.camera.is_watched
 
     def _wait_for_viewers(self) -> None:
-        """Take and compute no frame while nobody sees one: there is no window, and no program watches the camera."""
-        while self.camera is not None and self.window is None and self.going_on:
-            if self.camera.wait_until_watched(_LOOK_SECONDS):
-                return
+        """Wait until somebody sees pictures. A live source is closed until then: a webcam's light is off."""
+        began, mirror, is_live = time.perf_counter(), self.source.mirror, self.source.live
+        if is_live:
+            self.source.stop()
+        while self.camera is not None and self._is_unseen() and self.going_on:
+            self.camera.wait_until_watched(_LOOK_SECONDS)
             raise_if_signalled()
+        if is_live:
+            self.source = self._reopen()
+            self.source.mirror = mirror
+        self.laps.leave_out(time.perf_counter() - began)
 
     def _play_frame(self, frame: fb.GlTexture, number: int) -> None:
         self.laps.count_frame()

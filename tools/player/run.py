@@ -6,6 +6,7 @@ import contextlib
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import typer
@@ -75,12 +76,14 @@ def run(
         paced = (window is not None or camera != "") and options.vsync and not source.live
         player = Player(
             task, source, picture, window=window, hud=hud, timer=timer, laps=Laps(networks, timer), recorder=recorder,
-            camera=shows, trace=trace, seconds_per_frame=1 / (source.fps or 30) if paced else 0.0,
+            camera=shows, reopen=partial(_source, options, photograph), trace=trace,
+            seconds_per_frame=1 / (source.fps or 30) if paced else 0.0,
             legend=LEGEND, on_key=press,
         )  # fmt: skip
         for path in options.output:
             recorder.open(path)
         player.laps.mode = "copying" if options.copying else "gpu"
+        stack.callback(lambda: player.source.stop())
         source.mirror = options.mirror
         frames, seconds = _limits(options, source)
         length = min((n for n in (frames, source.length) if n is not None), default=None)
