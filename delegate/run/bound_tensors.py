@@ -74,8 +74,13 @@ class BoundTensors:
         if isinstance(obj, _HOLDERS):
             obj, crop, rotation = stored(obj, crop, rotation)
         values: Any = (mean, std, order, crop, rotation, flip, layout, pad)
-        if not self._rebind(obj, tensor, values):
+        partitions = self._known.get(tensor, ())
+        binding = self._memory.rebind((self.number, tensor), obj, values) if partitions else None
+        if binding is None:
             self._bind_anew(obj, tensor, mappings(*values))
+            return
+        for partition in partitions:
+            partition.bound.exchange(tensor, binding)
 
     def _bind_anew(self, obj: Any, tensor: int, mapping: Mappings) -> None:
         partitions = self._partitions_with(tensor)
@@ -86,16 +91,6 @@ class BoundTensors:
             self._memory.bind((self.number, tensor), obj, mapping, partitions[0].prepared.tensor(tensor))
         for partition in partitions:
             partition.bound.rebind(tensor)
-
-    def _rebind(self, obj: Any, tensor: int, mapping: Any) -> bool:
-        """Bind an object that is like the one before; False if it is not. ``mapping`` may be plain values."""
-        partitions = self._known.get(tensor, ())
-        binding = self._memory.rebind((self.number, tensor), obj, mapping) if partitions else None
-        if binding is None:
-            return False
-        for partition in partitions:
-            partition.bound.exchange(tensor, binding)
-        return True
 
     def unbind(self, tensor: int) -> None:
         """Let a tensor be in CPU memory again."""
