@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from ...kernels.ops.movement.reshape import ExpandDimensions, Reshape, Squeeze
 from ...kernels.ops.movement.strided_copy import Digit, Rearrangement, StridedCopy, merged_digits
-from ...kernels.tensor import strides_of
+from ...kernels.tensor import bhwc, ranked, strides_of
 from .graph import Graph, Node
 
 Dimension = tuple[Digit, ...]
@@ -89,7 +89,8 @@ def movement(graph: Graph, node: Node | None) -> tuple[tuple[Digit, ...], int] |
     if isinstance(operation, Reshape | Squeeze | ExpandDimensions):
         return ((math.prod(shape), 1),), 0
     if isinstance(operation, Rearrangement):
-        digits, base = operation.order(shape)
+        fits = len(shape) == operation.input_rank  # or a reshape was taken out before it
+        digits, base = operation.order(shape if fits else ranked(bhwc(shape), operation.input_rank))
         return tuple(digits), base
     return (operation.digits, operation.base) if isinstance(operation, StridedCopy) else None
 

@@ -48,6 +48,18 @@ def test_a_chain_is_one_copy_or_none(gpu: Device, chain: Chain, copies: int) -> 
     assert error_on(gpu, model, [np.random.default_rng(0).normal(0, 1, SHAPE).astype(np.float32)]) < 1e-5
 
 
+def test_a_part_has_the_rank_from_before_a_reshape(gpu: Device) -> None:
+    """A reshape that adds a dimension of 1 is taken out; the part behind it still has a cut for that dimension."""
+    shape = (1, 24, 8)
+    f = Formula(shape)
+    rows = f.reshape(f.add("NEG", 0), 1, 1, 24, 8)
+    part = f.add("SLICE", rows, f.constant((0, 0, 6, 0), "int32"), f.constant((1, 1, 12, 8), "int32"),
+                 shape=(1, 1, 12, 8))  # fmt: skip
+    model = f.model(f.add("ABS", f.transpose(part, 0, 1, 3, 2)))
+    assert kernels_of(model).count("strided_copy") == 1
+    assert error_on(gpu, model, [np.random.default_rng(0).normal(0, 1, shape).astype(np.float32)]) < 1e-5
+
+
 def test_what_something_else_reads_is_computed_once(gpu: Device) -> None:
     """The function of a transposed tensor that has another reader stays behind the transposition."""
     f = Formula(SHAPE)
