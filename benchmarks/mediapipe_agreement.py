@@ -9,6 +9,9 @@ and zidane.jpg of the wheel ultralytics.
 ``--write-reference FILE`` writes what MediaPipe finds in framebind's own photograph instead: the file that
 tests/video/mediapipe compares with.
 
+``--solutions`` compares ``mp.solutions`` instead, in an environment with mediapipe 0.10.21, which has them; models lie
+in the folder FRAMEBIND_MODELS.
+
 A clip is a photograph that moves, turns, grows, leaves and comes back over grey, or two of them at once. Distances of
 landmarks are in shares of the picture's diagonal. *tracks* are things that appear: framebind's and MediaPipe's number.
 *floor* is MediaPipe beside itself on frames of which one value in a hundred differs by 1: a tracker that follows its
@@ -23,6 +26,7 @@ import json
 import math
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -36,6 +40,7 @@ from framebind.video.assets import HAND_PICTURE, PHOTOGRAPH
 from framebind.video.vision.pictures import photographs_of_skimage, read_picture
 
 Array = npt.NDArray[Any]
+Figures = dict[str, Any]
 SIZE = 640, 480
 """Width and height of a clip."""
 DIAGONAL = math.hypot(*SIZE)
@@ -148,10 +153,43 @@ def _task(library: Any, clip: Clip, bundles: Path, mode: str) -> Callable[[Array
     return find
 
 
-def compare(clip: Clip, photograph: Array, count: int, bundles: Path, mode: str) -> dict[str, Any]:
-    """The figures of a clip."""
+SOLUTIONS = {
+    "hands": ("two hands", "hands", "Hands", {}),
+    "hands, pictures": ("hand turns", "hands", "Hands", {"static_image_mode": True}),
+    "pose": ("street", "pose", "Pose", {"enable_segmentation": True}),
+    "pose, pictures": ("street", "pose", "Pose", {"enable_segmentation": True, "static_image_mode": True}),
+    "face_mesh": ("face turns", "face_mesh", "FaceMesh", {"refine_landmarks": True}),
+    "face_detection": ("portraits", "face_detection", "FaceDetection", {}),
+    "face_detection, full range": ("portraits", "face_detection", "FaceDetection", {"model_selection": 1}),
+    "selfie_segmentation": ("body moves", "selfie_segmentation", "SelfieSegmentation", {}),
+    "selfie_segmentation, wide": ("body moves", "selfie_segmentation", "SelfieSegmentation", {"model_selection": 1}),
+}
+"""By name: the clip, the module, the class and its arguments."""
+
+
+def _solution(library: Any, module: str, kind: str, arguments: dict[str, Any]) -> Callable[[Array, int], Found]:
+    """The function from a frame and its time, which is not used, to what a solution finds."""
+    solution = getattr(getattr(library.solutions, module), kind)(**arguments)
+
+    def find(frame: Array, _: int) -> Found:
+        result = solution.process(frame)
+        lists = getattr(result, "multi_hand_landmarks", None) or getattr(result, "multi_face_landmarks", None) or []
+        if getattr(result, "pose_landmarks", None):
+            lists = [result.pose_landmarks]
+        rows = _rows([each.landmark for each in lists])
+        for detection in getattr(result, "detections", None) or []:
+            points = detection.location_data.relative_keypoints
+            rows.append(np.array([[point.x, point.y, 0] for point in points]))
+        mask = getattr(result, "segmentation_mask", None)
+        return Found(rows, [], [] if mask is None else [np.asarray(mask) > 0.5])
+
+    return find
+
+
+def compare(clip: Clip, photograph: Array, count: int, make: Callable[[Any], Callable[[Array, int], Found]]) -> Figures:
+    """The figures of a clip. ``make`` makes the function of a library."""
     theirs: Any = import_module("mediapipe")
-    mine, oracle, again = (_task(library, clip, bundles, mode) for library in (ours, theirs, theirs))
+    mine, oracle, again = (make(library) for library in (ours, theirs, theirs))
     alike, distances, shapes, masks, tracks, before = 0, [], [0.0], [1.0], [0, 0], [0, 0]
     floor: list[Array] = []
     floor_alike = 0
@@ -210,12 +248,13 @@ def write_reference(path: Path, bundles: Path) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--bundles", type=Path, required=True)
+    parser.add_argument("--bundles", type=Path, default=Path())
     parser.add_argument("--photographs", type=Path)
     parser.add_argument("--frames", type=int, default=200)
     parser.add_argument("--clip", action="append", choices=[*CLIPS])
     parser.add_argument("--mode", choices=("video", "image"), default="video")
     parser.add_argument("--write-reference", type=Path)
+    parser.add_argument("--solutions", action="store_true")
     arguments = parser.parse_args()
     if arguments.write_reference:
         write_reference(arguments.write_reference, arguments.bundles)
@@ -225,18 +264,28 @@ def main() -> None:
         photographs["astronaut"] = read_picture(folder / "astronaut.png")
     for path in arguments.photographs.glob("*.jpg") if arguments.photographs else ():
         photographs[path.stem] = read_picture(path)
+    if arguments.solutions:
+        work = {name: (CLIPS[clip], partial(_made, rest)) for name, (clip, *rest) in SOLUTIONS.items()}
+    else:
+        tasks = {name: CLIPS[name] for name in arguments.clip or CLIPS}
+        folder, mode = arguments.bundles, arguments.mode
+        work = {name: (clip, partial(_task, clip=clip, bundles=folder, mode=mode)) for name, clip in tasks.items()}
     heading = False
-    for name in arguments.clip or CLIPS:
-        photograph = photographs.get(CLIPS[name].photograph)
+    for name, (clip, make) in work.items():
+        photograph = photographs.get(clip.photograph)
         if photograph is None:
-            print(f"{name}: no photograph {CLIPS[name].photograph}", file=sys.stderr)
+            print(f"{name}: no photograph {clip.photograph}", file=sys.stderr)
             continue
-        figures = compare(CLIPS[name], photograph, arguments.frames, arguments.bundles, arguments.mode)
+        figures = compare(clip, photograph, arguments.frames, make)
         if not heading:
             print("| clip | " + " | ".join(figures) + " |\n|" + " --- |" * (len(figures) + 1))
             heading = True
         values = [f"{value:.4g}" if isinstance(value, float) else str(value) for value in figures.values()]
         print(f"| {name} | " + " | ".join(values) + " |", flush=True)
+
+
+def _made(rest: list[Any], library: Any) -> Callable[[Array, int], Found]:
+    return _solution(library, *rest)
 
 
 if __name__ == "__main__":
