@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import doctest
 import inspect
 from importlib import import_module
 from importlib.util import find_spec
@@ -29,6 +30,15 @@ def test_a_name_is_documented(name: str) -> None:
     assert value.__doc__
     for method in ("detect", "detect_for_video", "detect_async", "close") if isinstance(value, type) else ():
         assert not hasattr(value, method) or getattr(value, method).__doc__
+
+
+@pytest.mark.parametrize("name", [name for name in vision.__all__ if ">>>" in (getattr(vision, name).__doc__ or "")])
+def test_an_example_runs(name: str) -> None:
+    runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE)
+    said: list[str] = []
+    for example in doctest.DocTestFinder(recurse=False).find(getattr(vision, name), name, globs={}):
+        runner.run(example, out=said.append)
+    assert runner.tries and not runner.failures, "".join(said)
 
 
 @pytest.mark.skipif(
