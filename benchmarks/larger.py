@@ -54,6 +54,12 @@ NVIDIA H200 needs at least for the same steps: to move each of their tensors onc
 TFLOP/s (67 of depthwise convolutions), whichever is longer. `python benchmarks/costly_steps.py MODEL` prints the steps
 one by one.
 """
+MEMORY = """## Memory
+
+The intermediate tensors of a model share one buffer, its arena, by lifetime (`delegate/plan/arena.py`). `python
+benchmarks/roofline.py MODEL` prints its size beside the most bytes that are needed at the same time. A test holds it to
+1.3 times those for each model of the tests and for exports (`tests/delegate/test_arena.py`).
+"""
 GROWTH = """## Cost over work
 
 Does a frame cost in proportion to its pixels, and a run to the frames at once? Medians of runs on CUDA, in ms, with a
@@ -77,7 +83,7 @@ def page() -> str:
             )
             wrapped = textwrap.fill(caption, WIDTH, break_on_hyphens=False)
             parts += [wrapped + "\n", "\n".join(lines(measurement)).strip() + "\n"]
-    return "\n".join(parts)
+    return "\n".join([*parts, MEMORY])
 
 
 def newest(kind: str) -> list[Measured]:
