@@ -75,7 +75,7 @@ class VirtualCamera(Protocol):
 
     @property
     def layout(self) -> FrameLayout:
-        """The layout of the next frame. It changes only while nobody watches."""
+        """The layout of the next frame. It does not change within a block of ``frame``."""
         ...
 
     def wait(self, seconds: float) -> bool:

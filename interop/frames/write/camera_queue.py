@@ -40,13 +40,13 @@ class TextureCameraQueue:
             self._overlay.draw(texture, marks)
         if not self._camera.is_watched:
             return
-        captured, layout = clock.perf_counter(), self._camera.layout
-        if self._packer is None or self._packer.layout != layout:
-            self._packer = Packer(layout)
-        packed = self._packer.pack(texture)
-        with self._camera.frame(captured) as memory:
-            if memory is not None and memory.shape == layout.shape:
-                packed.read(out=memory, reason=self._reason)
+        with self._camera.frame(clock.perf_counter()) as memory:
+            if memory is None:
+                return
+            layout = self._camera.layout  # another viewer may have another one: it stays for this block
+            if self._packer is None or self._packer.layout != layout:
+                self._packer = Packer(layout)
+            self._packer.pack(texture).read(out=memory, reason=self._reason)
 
     def _check(self, texture: Any) -> GlTexture:
         if not isinstance(texture, GlTexture):

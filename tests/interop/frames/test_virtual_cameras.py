@@ -37,9 +37,25 @@ def numbered(texture: fb.GlTexture, number: int) -> fb.GlTexture:
     return texture
 
 
-def show(camera: fb.video.VideoWriter, texture: fb.GlTexture, numbers: range) -> None:
-    """Put grey pictures of these numbers at 100 per second."""
-    for number in numbers:
+def meet(camera: fb.video.VideoWriter, viewer: Viewer, texture: fb.GlTexture) -> None:
+    """Link a viewer, which misses pictures until it runs. Returns when it has got all that it can, and forgets it."""
+
+    def put() -> bool:
+        camera.put(numbered(texture, 0))
+        time.sleep(0.01)
+        return bool(viewer.seen)
+
+    viewer.watch(NAME)
+    assert camera.wait_until_watched(30)
+    until(put, "frame")
+    camera.put(numbered(texture, 255))
+    until(lambda: viewer.seen[-1].frame.flat[0] == luma_of(255), "last frame")
+    viewer.seen.clear()
+
+
+def show(camera: fb.video.VideoWriter, texture: fb.GlTexture, count: int) -> None:
+    """Put so many pictures at 100 per second."""
+    for number in range(count):
         camera.put(numbered(texture, number))
         time.sleep(0.01)
 
@@ -89,14 +105,14 @@ def test_a_viewer_gets_every_picture_at_once_in_its_format(
 ) -> None:
     texture = fb.GlTexture(*SIZE)
     with opened() as camera, Viewer(pipewire, format, SIZE) as viewer:
-        viewer.watch(NAME)
-        assert camera.wait_until_watched(30)
+        meet(camera, viewer, texture)
         fb.transfers.reset()
         for number in range(100, 130):
             camera.put(numbered(texture, number))
             until(lambda least=number - 99: len(viewer.seen) >= least, "frame, before the next one is put")
         times = [seen.pts for seen in viewer.seen]
-        assert [seen.sequence for seen in viewer.seen] == list(range(30)) and times == sorted(set(times))
+        first = viewer.seen[0].sequence
+        assert [seen.sequence - first for seen in viewer.seen] == list(range(30)) and times == sorted(set(times))
         assert [int(seen.frame.flat[0]) for seen in viewer.seen] == [luma_of(n) for n in range(100, 130)]
         nbytes = FrameLayout(format, SIZE).nbytes
         copied = fb.transfers.by_reason["download", fb.transfers.VIDEO_FRAME]
@@ -120,34 +136,33 @@ def test_viewers_come_and_go(context: fb.GlContext, pipewire: Daemon, tier: str)
     with opened() as camera:
         for number in range(100 if tier == "all" else 5):
             with Viewer(pipewire, FORMATS[number % 2], SIZE) as viewer:
-                viewer.watch(NAME)
-                assert camera.wait_until_watched(30)
-                show(camera, texture, range(3))
+                meet(camera, viewer, texture)
+                show(camera, texture, 3)
                 until(lambda seen=viewer.seen: len(seen) == 3, "3 frames")
             until(lambda: not camera.is_watched, "end of watching")
-            files.append(open_files())
-    assert files[-1] <= files[1]
+            if number < 2:  # one viewer of each format
+                files.append(open_files())
+        until(lambda: open_files() <= max(files), "end of what viewers opened")
 
 
 @on_gl
 @pytest.mark.parametrize("format", FORMATS)
 def test_a_webcam_s_rate_is_kept(context: fb.GlContext, pipewire: Daemon, format: PixelFormat, tier: str) -> None:
-    """720p30: no frame is lost, doubled or late by more than two frames; ten minutes of it in the longest tier."""
+    """720p30: no frame is lost, doubled, or held back until the next one; ten minutes of it in the longest tier."""
     size, count = (1280, 720), 30 * 600 if tier == "all" else 30
     texture = fb.GlTexture(*size)
     with opened(size) as camera, Viewer(pipewire, format, size, keeps=False) as viewer:
-        viewer.watch(NAME)
-        assert camera.wait_until_watched(30)
+        meet(camera, viewer, texture)
         due = time.perf_counter()
         for number in range(count):
-            until(lambda least=number - 1: len(viewer.seen) >= least, "frame, two frames later")
+            until(lambda least=number: len(viewer.seen) >= least, "frame, before the next one is put")
             camera.put(texture)
             due += 1 / 30
             time.sleep(max(due - time.perf_counter(), 0.0))
             if number % 30 == 0:
                 numbered(texture, number % 256)
         until(lambda: len(viewer.seen) == count, f"{count} frames")
-    assert [seen.sequence for seen in viewer.seen] == list(range(count))
+    assert all(one.sequence + 1 == other.sequence for one, other in pairwise(viewer.seen))
     assert all(one.pts < other.pts for one, other in pairwise(viewer.seen))
 
 
@@ -155,10 +170,9 @@ def test_a_webcam_s_rate_is_kept(context: fb.GlContext, pipewire: Daemon, format
 def test_a_viewer_that_stalls_holds_up_nobody(context: fb.GlContext, pipewire: Daemon) -> None:
     texture = fb.GlTexture(*SIZE)
     with opened() as camera, Viewer(pipewire, "nv12", SIZE) as viewer:
+        meet(camera, viewer, texture)
         viewer.stalls = True
-        viewer.watch(NAME)
-        assert camera.wait_until_watched(30)
-        show(camera, texture, range(30))
+        show(camera, texture, 30)
         assert 0 < viewer.kept <= 16 and len(viewer.seen) == viewer.kept
 
 
@@ -180,10 +194,7 @@ def test_the_camera_comes_back_with_the_daemon(
             time.sleep(0.7)  # a try in vain
             pipewire.start()
             with Viewer(pipewire, "yuy2", SIZE) as viewer:
-                viewer.watch(NAME)
-                assert camera.wait_until_watched(30)
-                show(camera, texture, range(3))
-                until(lambda: len(viewer.seen) == 3, "3 frames")
+                meet(camera, viewer, texture)
         assert len(caplog.records) == 1 and "it comes back when PipeWire does" in caplog.text
 
 
