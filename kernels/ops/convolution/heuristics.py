@@ -99,8 +99,10 @@ TILED_STAGES = ((3, 3), (1, 4))
 """(taps, stages) of weights in local memory."""
 TILED_LEAST_PRODUCTS, TILED_LEAST_POINTWISE = 100_000_000, 1 << 28
 """The fewest products of a convolution, and of one with a 1x1 window, whose pixels no tap shares."""
-TILED_LEAST_PICTURE = 1 << 62
-"""The fewest products of a convolution of at most four channels: none, because these were not measured yet."""
+TILED_LEAST_PICTURE = 1 << 25
+"""The fewest products of a convolution of at most four channels. Otherwise patch_conv.kern, which has no matrix units,
+sums them up.
+"""
 TILED_LEAST_TRANSPOSED = 1 << 24
 """The fewest products of a transposed convolution, whose other kernel has no matrix units."""
 WARP_TILES_START, WARP_TILES_PRODUCTS = 3200, 31000
