@@ -16,6 +16,7 @@ from ...kernels.operation import FusedOp
 from ...kernels.tensor import TensorId
 from ...kernels.views import Storage
 from ..transform.graph import Graph, Node
+from .block_storage import find_inside_blocks
 from .launches import LabelledLaunch, Lowered, only_resizes
 
 AMPLIFYING = frozenset({"ATAN2", "LOG", "POW", "RSQRT", "SQRT"})
@@ -108,6 +109,7 @@ def choose_storage(lowered: Lowered, storage: Storage) -> dict[TensorId, Storage
             storages[entry.destination] = "f16"
     if storage == "f16":
         storages.update(dict.fromkeys(_between_convolutions(lowered), "f16"))
+        storages.update(dict.fromkeys(find_inside_blocks(lowered), "f16"))
     return storages | _shared(lowered, storages)
 
 

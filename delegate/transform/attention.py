@@ -21,6 +21,9 @@ from .cleanup import remove_unused
 from .graph import Graph, Node
 from .layouts import Layout, dense, inverse, movement
 
+LONGEST = 16
+"""The most operators that move heads, one after the other."""
+
 
 @dataclass
 class Scores:
@@ -157,28 +160,28 @@ def _divisions(sides: list[list[Rows]], heads: int) -> Iterator[tuple[int, int]]
     yield 1, heads
 
 
-def _sources(graph: Graph, rows: Rows) -> Iterator[Rows]:
-    """These rows in each tensor that they were moved from, the farthest first."""
-    node = graph.producer(rows.tensor)
+def _sources(graph: Graph, rows: Rows, left: int = LONGEST) -> Iterator[Rows]:
+    """These rows in each tensor that they were moved from over ``left`` nodes at most, the farthest first."""
+    node = graph.producer(rows.tensor) if left else None
     moved, factor = movement(graph, node), None if node is None else _factor(graph, node)
     if node is not None and moved is not None:
         layout = rows.layout.before(*moved)
         if layout is not None:
-            yield from _sources(graph, Rows(node.inputs[0], layout, rows.factor))
+            yield from _sources(graph, Rows(node.inputs[0], layout, rows.factor), left - 1)
     elif node is not None and factor is not None:
-        yield from _sources(graph, Rows(node.inputs[0], rows.layout, rows.factor * factor))
+        yield from _sources(graph, Rows(node.inputs[0], rows.layout, rows.factor * factor), left - 1)
     yield rows
 
 
-def _results(graph: Graph, rows: Rows) -> Iterator[Rows]:
-    """These rows in each tensor that they are moved to, the farthest first."""
+def _results(graph: Graph, rows: Rows, left: int = LONGEST) -> Iterator[Rows]:
+    """These rows in each tensor that they are moved to over ``left`` nodes at most, the farthest first."""
     node = graph.sole_reader(rows.tensor)
-    moved = movement(graph, node)
+    moved = movement(graph, node) if left else None
     undone = None if moved is None else inverse(*moved)
     if node is not None and undone is not None:
         layout = rows.layout.before(undone, 0)
         if layout is not None:
-            yield from _results(graph, Rows(node.outputs[0], layout, members=rows.members | {node}))
+            yield from _results(graph, Rows(node.outputs[0], layout, members=rows.members | {node}), left - 1)
     yield rows
 
 

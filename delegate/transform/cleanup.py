@@ -8,17 +8,20 @@ from .graph import Graph
 def remove_unused(graph: Graph) -> None:
     """Drop nodes whose outputs are not read, and nodes that only compute constants which their readers already have;
     then the tensors that no node touches.
-
-    A node that keeps a state stays: the state is read in the next frame.
     """
+    remove_unread(graph)
+    touched = {*graph.inputs, *graph.outputs}
+    touched.update(*((*node.operands, *node.outputs) for node in graph.nodes))
+    graph.tensors = {tensor: info for tensor, info in graph.tensors.items() if tensor in touched}
+
+
+def remove_unread(graph: Graph) -> None:
+    """Drop nodes whose outputs are not read. One that keeps a state stays: the state is read in the next frame."""
     for node in graph.backwards():
         if any(_is_needed(graph, tensor) for tensor in node.outputs):
             continue
         if not any(graph.tensors[tensor].variable for tensor in node.inputs):
             graph.remove(node, "nothing reads it at run time")
-    touched = {*graph.inputs, *graph.outputs}
-    touched.update(*((*node.operands, *node.outputs) for node in graph.nodes))
-    graph.tensors = {tensor: info for tensor, info in graph.tensors.items() if tensor in touched}
 
 
 def _is_needed(graph: Graph, tensor: int) -> bool:

@@ -23,6 +23,8 @@ from .graph import Graph, Node
 
 MOST_VALUES = 1 << 20
 """The largest result that is kept as a constant: a model of a few bytes may ask for any number of values."""
+MOST_TOGETHER = 1 << 25
+"""The most values of all results together."""
 ARITHMETIC: dict[str, np.ufunc] = {"ADD": np.add, "MUL": np.multiply, "SUB": np.subtract}
 """The expressions that are computed: the results of a device and of NumPy are equal."""
 Array = npt.NDArray[Any]
@@ -30,13 +32,16 @@ Array = npt.NDArray[Any]
 
 def fold_constants(graph: Graph) -> None:
     """Make the results of nodes that read only constants constants themselves."""
+    left = MOST_TOGETHER
     for node in graph.forwards():
         result = node.outputs[0]
         info = graph.tensors[result]
-        if result in graph.outputs or len(node.outputs) > 1 or math.prod(info.shape) > MOST_VALUES:
+        count = math.prod(info.shape)
+        if result in graph.outputs or len(node.outputs) > 1 or count > min(MOST_VALUES, left):
             continue
         values = _values(graph, node)
         if values is not None:
+            left -= count
             graph.remove(node, "its values are constants")
             graph.tensors[result] = replace(info, constant=values.reshape(info.shape))
 

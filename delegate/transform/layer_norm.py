@@ -20,6 +20,8 @@ from .numbering import Number, Numbering, between
 
 LONGEST = 8
 """The nodes of the longest formula from its first mean to its result, and the reshapes between them."""
+MOST_NODES = 64
+"""The most nodes behind a mean that are searched, the nearest first: a model may have any number of readers."""
 Found = tuple[LayerNorm, tuple[FusedOp, ...]]
 """A normalization, and what scales and shifts its result."""
 
@@ -65,7 +67,7 @@ def _behind(graph: Graph, mean: Node) -> list[Node]:
     for _ in range(LONGEST):
         layer = [reader for node in layer for tensor in node.outputs for reader in graph.readers(tensor)]
         layer = [node for node in dict.fromkeys(layer) if node not in found]
-        found |= dict.fromkeys(layer)
+        found |= dict.fromkeys(layer[: MOST_NODES - len(found)])
     return list(found)
 
 

@@ -11,7 +11,7 @@ from .macro import SLICE, Macro, constant, literal
 from .planes import texel_read
 from .reads import Lines, read_lines, stored_and_applied, with_input_ops
 from .source import Argument, Buffer, KernelSource
-from .texts import loads_fragments, multiplies_pairs, with_integers
+from .texts import loads_fragments, multiplies_pairs, tile_function, with_integers
 from .writes import write_macro
 
 
@@ -41,9 +41,26 @@ def definitions(source: KernelSource, dialect: Dialect, elements: Mapping[str, s
         if "w" in argument.access:
             accesses.append(write_macro(argument, source, dialect, buffers))
     lines += [with_integers(str(line)) for line in accesses] if source.integers else accesses
+    lines += _half_reads(source, dialect, buffers)
     if loads_fragments(source.name):
         lines += [*_fragment_macros(source, dialect, buffers), *stored_and_applied(source.input_ops)]
     return [str(line) for line in lines]
+
+
+def _half_reads(source: KernelSource, dialect: Dialect, buffers: Mapping[str, Buffer]) -> list[Macro | str]:
+    """READ_HALVES of each argument that a kernel reads so: halves as they lie in memory, or made of floats."""
+    body, lines = tile_function(source.name).body, list[Macro | str]()
+    for argument in source.arguments:
+        name = f"READ_HALVES_{argument.name}"
+        if f"{name}(" not in body:
+            continue
+        made = Macro(name, SLICE, f"TO_HALVES(READ_{argument.name}({', '.join(SLICE)}))")
+        if dialect.words is None or not _holds_halves(argument):
+            lines.append(made)
+        else:
+            stored = read_lines(argument, buffers, dialect.load_words, "READ_HALVES")
+            lines += ["#ifdef MATRIX_UNITS", *stored, "#else", made, "#endif"]
+    return lines
 
 
 def _shape_lines(argument: Argument) -> list[Macro | str]:

@@ -153,6 +153,14 @@ float4 multiply_rows_of_floats(float4 sum, float4 a, float4 b, float4 v) {
   return (float4)(d0, d1, d2, d3);
 }
 #define MULTIPLY_ROWS_OF_FLOATS(sum, a, b, v) sum = multiply_rows_of_floats(sum, a, b, v)
+#define NO_HALVES ((uint2)(0u))
+uint two_halves(uint a, uint b, int n) {
+  return n % 2 == 0 ? (a & 0xFFFFu) | (b << 16) : (a >> 16) | (b & 0xFFFF0000u);
+}
+uint2 nth_halves(uint2 a, uint2 b, uint2 c, uint2 d, int n) {
+  return n < 2 ? (uint2)(two_halves(a.x, b.x, n), two_halves(c.x, d.x, n))
+               : (uint2)(two_halves(a.y, b.y, n), two_halves(c.y, d.y, n));
+}
 // Copies of 16 bytes to local memory that go on while the kernel does other things.
 void copy_async(__local float4* to, __global const void* from) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" : : "r"((uint)(size_t)to), "l"(from) : "memory");

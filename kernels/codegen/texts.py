@@ -29,7 +29,8 @@ always braces. Helper functions take and return values only. Memory is reached t
     ALLOW_NEXT                     from here on the next kernel may start, and do the same
     add_across(value, mask)        the value and that of invocation LOCAL ^ mask of the same SUBGROUP, added up
     largest_across(value, mask)    the same of the larger of two floats
-    HALVES, TO_HALVES(v), MULTIPLY_HALVES   a fragment of four values that the kernel computed: halves for matrix units
+    HALVES, NO_HALVES, TO_HALVES(v), READ_HALVES(src, b, y, x, s), NTH_HALVES(a, b, c, d, n), MULTIPLY_HALVES   four
+                                   values as halves for matrix units: zeros, of a float4, read, one of each of four
     dst_B dst_H dst_W dst_C dst_S dst_COUNT   a tensor's batch, height, width, channels, slices, and B*H*W*S
 
 Python generates the rest around the text: declarations, access macros, constants. The storage of a tensor is decided in
@@ -125,7 +126,9 @@ def tile_function(name: str) -> TileText:
     return TileText(
         helpers,
         re.sub(
-            r"\b(READ|WRITE|LOAD4|STORE4|POSITION|FRAGMENT|STORED|APPLIED|COPY_FRAGMENTS)\((\w+),\s*", r"\1_\2(", body
+            r"\b(READ|READ_HALVES|WRITE|LOAD4|STORE4|POSITION|FRAGMENT|STORED|APPLIED|COPY_FRAGMENTS)\((\w+),\s*",
+            r"\1_\2(",
+            body,
         ),
     )
 

@@ -112,3 +112,13 @@ def test_heads_of_no_whole_slices_are_left_alone(gpu: Device) -> None:
     made = model.model(model.joined(model.softmax(model.scores(q, k)), v))
     assert "attention" not in kernels_of(made)
     assert error_on(gpu, made, values(model)) < 1e-5
+
+
+def test_a_long_chain_before_attention_is_followed_for_some_steps() -> None:
+    """A file may have any number of reshapes."""
+    model = Model(windows=1)
+    q, k, v = model.parts()
+    for _ in range(1500):
+        q = model.reshape(model.reshape(q, 1, HEADS, TOKENS * DEPTH), 1, HEADS, TOKENS, DEPTH)
+    kernels = kernels_of(model.model(model.joined(model.softmax(model.scores(q, k)), v)))
+    assert "attention" in kernels
