@@ -8,7 +8,7 @@ python benchmarks/roofline.py [MODEL ...] [--storage f32|f16] [--steps]
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -67,13 +67,14 @@ def work(step: Step) -> Work:
     return Work(f"{source.name} {step.label}", found.nbytes, found.multiply_adds, invocations)
 
 
-def program_for(path: Path, storage: Storage) -> Program:
+def program_for(path: Path, storage: Storage, *, matrix_units: bool = False) -> Program:
     """The model on the null device, pictures bound to frames and all else to buffers."""
     subgraph = read_model(path.read_bytes()).subgraphs[0]
     claims = claim(subgraph, lambda: NullDevice().traits.target)
     graph = claims.graph(sorted(claims.nodes), subgraph.inputs, subgraph.outputs)
     inputs, shapes = graph.inputs, {t: graph.tensors[t].bhwc for t in (*graph.inputs, *graph.outputs)}  # as the model's
     device = NullDevice(group_size=128, invocations=INVOCATIONS)
+    device.traits = replace(device.traits, matrix_units=matrix_units)
     program = Program(device, compile_program(graph, device.traits, storage))
     for tensor, shape in shapes.items():
         if tensor in inputs and shape[3] == 3:
