@@ -75,6 +75,8 @@ def row(
         start, cost, off = line(points)
         first = names[[work * unit for work in works].index(straight[0][0])]
         cells += [f"{start:.3f}", f"{cost:.4f}", f"{100 * off:.0f}", first, f"{100 * line(straight)[2]:.0f}"]
+    else:
+        cells += [""] * 5
     return f"| {of[0]} | {of[1]} | {' | '.join(cells)} |"
 
 

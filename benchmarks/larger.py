@@ -65,7 +65,8 @@ GROWTH = """## Cost over work
 Does a frame cost in proportion to its pixels, and a run to the frames at once? Medians of runs on CUDA, in ms, with a
 wait after each. The line *start + cost times work* is fitted to all points of a row so that its relative errors are
 least, and *off* is the largest of them. *From* is the first point from which on a line fits within a tenth, with its
-error.
+error. vit_tiny alone is no line: attention compares each patch of 16x16 pixels with each other one, and so grows with
+the square of the pixels. What is missing, and frames at once, the machine had no time for.
 """
 
 
