@@ -38,11 +38,14 @@ Medians in ms, in 16 bits: a frame with a wait after it / a frame of a stream. A
 one after the other, with the same random inputs. Inputs and outputs are on the GPU; a frame of LiteRT's accelerator
 also reads its outputs. PyTorch runs the graph of the .tflite file (`benchmarks/torch_graph.py`), which was within a
 thousandth of LiteRT's results in float32; all its kernels are one CUDA graph. An empty cell: the engine refuses the
-model, or was not asked.
+model, was not asked, or was not ready in time.
 
 An error is the largest difference from LiteRT's CPU interpreter in any output, as a share of the largest value of that
 output. The outputs of mobilenetv2_224 and yolov8n_640 are almost constant with these weights, so that their errors say
 little; `python scripts/exports/weights.py liven` makes weights that say more.
+
+The table of 04ffd0a is the first with tiles of dense convolutions and with attention. Eleven models side by side left
+torch.compile no time for most of them. depth_anything takes longer on OpenGL than before: the cause was not measured.
 
 ONNX Runtime is not here: the machine's has no CUDA. Neither is `torch-compile-max-autotune`: with six models side by
 side it was not ready when the machine had to go on.

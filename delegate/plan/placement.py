@@ -54,8 +54,10 @@ class Layout:
             return Place(Dense(self.shape(tensor)), self.slot(output), first * 4)
         alias = self.lowered.alias(tensor)
         if alias is not None:
-            view = replace(self._sliced(tensor), pixel_stride=alias.pixel_stride)
             parent = self.place(alias.parent, access)
+            assert isinstance(parent.view, Sliced), "a tensor without slices has no parts"
+            # A bound buffer's values have their own storage, whatever the tensor's would be in the arena.
+            view = replace(self._sliced(tensor), storage=parent.view.storage, pixel_stride=alias.pixel_stride)
             return Place(view, parent.memory, parent.offset + alias.start * SLICE_BYTES[view.storage])
         if tensor in self.arena.offsets:
             return Place(self._sliced(tensor), "arena", self.arena.offsets[tensor])
