@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from types import FrameType
 
 _came = False
-"""True if a signal came since ``ended_by_signals`` was entered."""
+"""True if a signal came within ``ended_by_signals``."""
 
 
 @contextlib.contextmanager
@@ -31,6 +31,7 @@ def ended_by_signals() -> Iterator[None]:
     try:
         yield
     finally:
+        _came = False  # a later loop of this process, outside such a block, is not interrupted
         for number, handler in replaced.items():
             # None is a handler that a C library installed: Python can call it no more than set it again.
             signal.signal(number, signal.SIG_DFL if handler is None else handler)

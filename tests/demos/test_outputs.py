@@ -250,8 +250,7 @@ def test_an_interrupt_that_a_call_from_c_loses_comes_again(
         assert [each.exc_type for each in lost] == [KeyboardInterrupt]
         with pytest.raises(KeyboardInterrupt):
             raise_if_signalled()
-    with ended_by_signals():
-        raise_if_signalled()
+    raise_if_signalled()
 
 
 @pytest.mark.usefixtures("context")
