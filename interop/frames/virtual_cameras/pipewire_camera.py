@@ -28,6 +28,23 @@ _FORMATS: tuple[PixelFormat, ...] = ("nv12", "yuy2")
 _RETRY_SECONDS = 0.5
 
 
+class _Lock:
+    """The lock of a loop of PipeWire. A Ctrl-C that comes while it is waited for leaves it free: ``close`` needs it."""
+
+    def __init__(self, library: Any, loop: int) -> None:
+        self._library, self._loop = library, loop
+
+    def __enter__(self) -> None:
+        try:
+            self._library.pw_thread_loop_lock(self._loop)
+        except BaseException:  # Python raises it when the call has ended, and the lock is taken
+            self._library.pw_thread_loop_unlock(self._loop)
+            raise
+
+    def __exit__(self, *exception: object) -> None:
+        self._library.pw_thread_loop_unlock(self._loop)
+
+
 class PipewireCamera(Uncopied):
     """A camera of PipeWire with a name that people see. Implements VirtualCamera.
 
@@ -53,7 +70,8 @@ class PipewireCamera(Uncopied):
         )
         self._loop = self._library.pw_thread_loop_new(b"framebind", None)
         self._library.pw_thread_loop_start(self._loop)
-        with self._locked():
+        self._lock = _Lock(self._library, self._loop)
+        with self._lock:
             error = self._connect()
         if error:
             self.close()
@@ -70,7 +88,7 @@ class PipewireCamera(Uncopied):
     @property
     def node(self) -> int | None:
         """PipeWire's number of the camera, by which tools link it; None while there is no daemon."""
-        with self._locked():
+        with self._lock:
             number = self._library.pw_stream_get_node_id(self._stream) if self._stream else pw.ANY_NODE
         return None if number == pw.ANY_NODE else number
 
@@ -84,7 +102,7 @@ class PipewireCamera(Uncopied):
 
         None if all buffers are with programs, as those of one that stalls.
         """
-        with self._locked():  # a program that leaves takes its buffers along: not before this frame is in one
+        with self._lock:  # a program that leaves takes its buffers along: not before this frame is in one
             buffer = self._free_buffer()
             if buffer is None:
                 yield None
@@ -127,7 +145,7 @@ class PipewireCamera(Uncopied):
         """Remove the camera. May be called more than once."""
         if self._is_closed:
             return
-        with self._locked():
+        with self._lock:
             self._is_closed, retry = True, self._retry
             self._disconnect()
         if retry is not None:
@@ -135,14 +153,6 @@ class PipewireCamera(Uncopied):
             retry.join()  # it may wait for the lock
         self._library.pw_thread_loop_stop(self._loop)
         self._library.pw_thread_loop_destroy(self._loop)
-
-    @contextlib.contextmanager
-    def _locked(self) -> Iterator[None]:
-        self._library.pw_thread_loop_lock(self._loop)
-        try:
-            yield
-        finally:
-            self._library.pw_thread_loop_unlock(self._loop)
 
     def _connect(self) -> int:
         """Make the node. Returns 0 or an error number."""
@@ -170,7 +180,7 @@ class PipewireCamera(Uncopied):
 
     def _reconnect(self) -> None:
         """Make the node anew, or try again later."""
-        with self._locked():
+        with self._lock:
             self._retry = None
             if self._is_closed:
                 return
