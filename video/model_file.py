@@ -62,7 +62,7 @@ def _read(path: Path, changed: int, further: FurtherInputs) -> ModelFile:
     delegate.close()
     names = {int(each["index"]): str(each["name"]) for each in details}
     fed, values = dict[int, int](), dict[int, float | None]()
-    if further != NO_OPTIONS or len(inputs) > 1:
+    if further != NO_OPTIONS or len(inputs) > 1:  # else there are none
         fed = feedback_of(interpreter, further.feedback)
         values = values_of(interpreter, further.values, fed.values())
     return ModelFile(

@@ -88,7 +88,7 @@ class Network:
         self._further = further
         self._values: dict[int, float | None] = {}
         """The values of further inputs."""
-        if further != NO_OPTIONS or len(self._interpreter.get_input_details()) > 1:
+        if further != NO_OPTIONS or len(self._interpreter.get_input_details()) > 1:  # else there are none
             self.feedback = feedback_of(self._interpreter, further.feedback)
             self._values = values_of(self._interpreter, further.values, self.feedback.values())
             check_set(path.name, self._values, self.names)

@@ -281,7 +281,8 @@ def test_the_first_convolution_samples_the_picture(device: Device) -> None:
         kernels.append([step.kernel.source.name for step in steps])
         delegate.close()
     assert kernels[0] == kernels[1]
-    assert "conv" in kernels[0][0] or device.traits.invocations > 1 << 15
+    if device.traits.invocations <= 1 << 15:
+        assert len(kernels[0]) <= 2 and "conv" in kernels[0][0]
 
 
 def test_a_picture_for_other_operators_says_that_it_is_converted() -> None:

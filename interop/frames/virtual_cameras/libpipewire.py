@@ -16,7 +16,7 @@ from ...errors import SourceError
 LIBRARY = "libpipewire-0.3.so.0"
 OUTPUT, ANY_NODE = 1, 0xFFFFFFFF
 ERROR, UNCONNECTED, CONNECTING, PAUSED, STREAMING = range(-1, 4)
-AUTOCONNECT, MAP_BUFFERS, DRIVER = 1 << 0, 1 << 2, 1 << 3
+MAP_BUFFERS, DRIVER = 1 << 2, 1 << 3
 
 StateChanged = ctypes.CFUNCTYPE(None, c_void_p, c_int, c_int, c_char_p)
 ParamChanged = ctypes.CFUNCTYPE(None, c_void_p, c_uint32, c_void_p)
