@@ -25,8 +25,10 @@ SIDE = 240
 
 
 @pytest.fixture
-def astronaut(photograph: Callable[..., Array]) -> Array:
-    """A face, as OpenCV writes pictures: BGR."""
+def astronaut(photograph: Callable[..., Array], model_path: Callable[[str], Path]) -> Array:
+    """A face, as OpenCV writes pictures: BGR. The tasks' own models have to be there."""
+    for name in ("face_detection_front", "selfie_segmentation"):
+        model_path(name)
     return np.ascontiguousarray(photograph("astronaut", SIDE, SIDE)[..., ::-1])
 
 
