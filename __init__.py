@@ -10,6 +10,7 @@ from .delegate.custom_operators import InterpreterWithCustomOps
 from .delegate.gpu_delegate import GpuDelegate
 from .delegate.interpreter import Interpreter
 from .delegate.options import GpuDelegateOptions, InferencePreference, InferencePriority, WaitType
+from .delegate.plan.region import Region
 from .delegate.report import DelegatedOp, PartitionReport
 from .delegate.signature_runner import SignatureRunner
 from .delegate.statistics import Statistics, StepCost, StepTime, TensorMemory
@@ -103,6 +104,7 @@ __all__ = [
     "ModelError",
     "OpResolverType",
     "PartitionReport",
+    "Region",
     "SignatureRunner",
     "SourceError",
     "StageTime",

@@ -330,8 +330,9 @@ class GpuDelegate(Uncopied):
         order
             The texture's channel for each of the tensor's: "rgb" by default, "bgr" ...
         crop
-            The rectangle of an input texture to read: (x, y, width, height) in texels; by default all of it. For a
-            list of textures one for all, or a list of them (None: all of that texture).
+            The rectangle of an input texture to read: (x, y, width, height) in texels; by default all of it. Or a
+            ``Region``, whose place is in a buffer. For a list of textures one for all, or a list of them (None: all of
+            that texture).
         rotation
             Degrees by which the rectangle is turned clockwise around its centre; for inputs. Or a list, as crops.
         flip

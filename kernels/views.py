@@ -137,7 +137,8 @@ class Picture:
     ("rgb", "bgr", "r", "rgba" ...). ``sampling`` is "exact" if every tensor pixel is one texel, else "bilinear".
     The place of the pixels in the texture and the scale of texels (mean, std) are four float4 parameters of the
     dispatch, not part of the source: see ``picture_parameters``. If it ``is_padded``, pixels beyond the texture have
-    the value of one more float4 (``padding_parameters``); else its edge continues.
+    the value of one more float4 (``padding_parameters``); else its edge continues. ``region`` is the number of the
+    bound object that says where the tensor lies, an argument of its own (``region_name``); 0 if parameters say it.
     """
 
     shape: Shape
@@ -145,6 +146,7 @@ class Picture:
     order: str
     sampling: Literal["exact", "bilinear"] = "exact"
     is_padded: bool = False
+    region: int = 0
 
     nbytes = 0
 
@@ -182,9 +184,9 @@ class PlanePicture:
 
     It has no memory itself: each plane is an argument of the same kernel (see ``plane_name``). The channels of the
     planes, one plane after the other, are "rgba"; or, with ``colours``, luma and the two chromas, from which "rgb" is
-    computed, and "a" is 1. ``order``, ``sampling`` and ``is_padded`` mean the same as in Picture. ``memories`` has the
-    number of the bound object that holds each plane. Parameters: the four float4 of a Picture, one for each plane, and
-    the padding's.
+    computed, and "a" is 1. ``order``, ``sampling``, ``is_padded`` and ``region`` mean the same as in Picture.
+    ``memories`` has the number of the bound object that holds each plane. Parameters: the four float4 of a Picture, one
+    for each plane, the region's, and the padding's.
     """
 
     shape: Shape
@@ -194,6 +196,7 @@ class PlanePicture:
     sampling: Literal["exact", "bilinear"] = "exact"
     colours: YuvColours | None = None
     is_padded: bool = False
+    region: int = 0
 
     nbytes = 0
 
@@ -214,11 +217,21 @@ Sampled = Picture | PlanePicture
 
 def parameter_count(view: View) -> int:
     """The number of floats that a kernel takes by value for a sampled argument: four float4, and one more for each
-    plane and for the padding.
+    plane, for the region and for the padding.
     """
     if not isinstance(view, Sampled):
         return 0
-    return 16 + (4 * len(view.planes) if isinstance(view, PlanePicture) else 0) + 4 * view.is_padded
+    return region_parameter(view) * 4 + 4 * bool(view.region) + 4 * view.is_padded
+
+
+def region_parameter(view: Sampled) -> int:
+    """The number of the float4 that belongs to the region of a sampled argument, if it has one."""
+    return 4 + (len(view.planes) if isinstance(view, PlanePicture) else 0)
+
+
+def region_name(picture: str) -> str:
+    """The name of the argument that is the region of the argument ``picture``: a table of rows of two float4."""
+    return f"{picture}_region"
 
 
 def plane_name(picture: str, number: int) -> str:
@@ -290,6 +303,13 @@ def plane_parameters(size: tuple[int, int], pitch: int = 0, first_row: int = 0) 
     the buffer at which it begins. Floats hold whole numbers up to 2^24.
     """
     return (float(size[0]), float(size[1]), float(pitch), float(first_row))
+
+
+def region_parameters(shape: Shape, index: int, steps: int) -> tuple[float, ...]:
+    """The float4 of a region of which a tensor of BHWC ``shape`` is a picture: the number of its row, the steps of a
+    pixel to which coordinates are rounded (0: none), and the width and height of a tensor's pixel in the region.
+    """
+    return (float(index), float(steps), 1 / shape[2], 1 / shape[1])
 
 
 def padding_parameters(

@@ -10,9 +10,10 @@ from ...interop.device import Resource
 from ...interop.host_arrays import HostArray
 from ...kernels.tensor import Shape
 from ...kernels.views import Dense, Picture, PlanePicture, Quantized, Sliced, Strided
+from .region import Region
 
 Values = float | Sequence[float]
-Crop = tuple[float, float, float, float]
+Crop = tuple[float, float, float, float] | Region
 TensorLayout = Literal["nchw", "nhwc"]
 """The order of a picture's dimensions: channels before height and width, or after them."""
 How = Literal[
@@ -42,8 +43,8 @@ class Binding:
     ``parameters`` are those of a Picture or a PlanePicture (kernels/views.py), else (). ``how`` is the cost: "direct"
     if the model's own kernels read or write the object, "at most one conversion dispatch" if a picture is sampled: by
     the model's first convolution, or into the tensor first. A picture takes one dispatch if the model uses the tensor
-    with channels first. ``others`` are the objects of a PlanePicture's planes after
-    the first. If the view is Frames, ``frames`` has a binding for each, and ``resource`` is the first of their objects.
+    with channels first. ``others`` are the objects of a PlanePicture's planes after the first, and the buffer of a
+    region. If the view is Frames, ``frames`` has a binding for each, and ``resource`` is the first of their objects.
     ``hosts`` are the arrays in the CPU's memory that are copied to and from the resources.
 
     Only ``resource`` ever changes: an input's, to one with the same compatibility key.
@@ -65,6 +66,11 @@ class Binding:
     def parts(self) -> tuple[Binding, ...]:
         """The bindings of all frames, or itself."""
         return self.frames or (self,)
+
+    @property
+    def region(self) -> tuple[Resource, ...]:
+        """The buffer that says where a picture's region is, the last of ``others``; or ()."""
+        return self.others[-1:] if isinstance(self.view, Picture | PlanePicture) and self.view.region else ()
 
     @property
     def is_on_host(self) -> bool:

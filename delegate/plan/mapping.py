@@ -7,8 +7,9 @@ from typing import Literal
 
 from ...interop.errors import BindingError
 from ...kernels.tensor import Shape
-from ...kernels.views import padding_parameters, picture_parameters
+from ...kernels.views import padding_parameters, picture_parameters, region_parameters
 from .binding import TextureMapping, Values
+from .region import Region
 
 ORDERS = {1: "r", 2: "rg", 3: "rgb", 4: "rgba"}
 """The channels of a picture by their number."""
@@ -52,8 +53,21 @@ def check_mapping(where: str, mapping: TextureMapping, channels: int) -> None:
     if not math.isfinite(mapping.rotation):
         raise BindingError(f"{where}: rotation {mapping.rotation} must be a number of degrees")
     crop = mapping.crop
-    if crop is not None and not (len(crop) == 4 and all(map(math.isfinite, crop)) and crop[2] > 0 and crop[3] > 0):
+    if isinstance(crop, Region):
+        _check_region(where, crop, mapping.rotation)
+    elif crop is not None and not (len(crop) == 4 and all(map(math.isfinite, crop)) and crop[2] > 0 and crop[3] > 0):
         raise BindingError(f"{where}: crop {crop} must be (x, y, width, height) in texels, width and height above 0")
+
+
+def _check_region(where: str, region: Region, rotation: float) -> None:
+    if rotation % 90:
+        raise BindingError(
+            f"{where}: rotation {rotation} turns the picture before a Region is taken: give a multiple of 90, and put "
+            "other angles into the region's row"
+        )
+    for name, value in (("index", region.index), ("steps", region.steps)):
+        if not 0 <= value < 1 << 24:
+            raise BindingError(f"{where}: the {name} of its Region is {value}; give a number from 0 to 16777215")
 
 
 def mapped_parameters(
@@ -68,12 +82,17 @@ def mapped_parameters(
 
     ``planes`` are those of its planes.
     """
-    mean, std = values_of(mapping.mean), values_of(mapping.std)
+    mean, std, crop = values_of(mapping.mean), values_of(mapping.std), mapping.crop
+    placed_shape, region = shape, tuple[float, ...]()
+    if isinstance(crop, Region):  # the map is from pixels of the upright picture, which the region's row gives
+        columns, rows = size if mapping.rotation % 180 == 0 else size[::-1]
+        placed_shape, region = (1, rows, columns, shape[3]), region_parameters(shape, crop.index, crop.steps)
+        crop = None
     placed = picture_parameters(
-        shape, size, crop=mapping.crop, rotation=mapping.rotation, flip=mapping.flip, mean=mean, std=std, write=write
+        placed_shape, size, crop=crop, rotation=mapping.rotation, flip=mapping.flip, mean=mean, std=std, write=write
     )
     padding = () if mapping.pad is None else padding_parameters(shape[3], values_of(mapping.pad), mean=mean, std=std)
-    return placed + planes + padding
+    return placed + planes + region + padding
 
 
 def _is_pad(pad: Values, channels: int) -> bool:

@@ -13,7 +13,7 @@ from ...kernels.operation import FusedOp
 from ...kernels.ops.pointwise.elementwise import EXPRESSIONS
 from ...kernels.ops.pointwise.integers import INTEGER_EXPRESSIONS
 from ...kernels.tensor import TensorId
-from ...kernels.views import Access, Local, PlanePicture, Sampled, Table, plane_name
+from ...kernels.views import Access, Local, PlanePicture, Sampled, Table, plane_name, region_name
 from ..lower.launches import EPILOGUE, GATE, VALUES, LabelledLaunch
 from .placement import Layout, frame_of
 
@@ -64,8 +64,11 @@ class _Binder:
         for name, tensor in launch.reads.items():
             bound = self._tensor(name, tensor, beside=destination if name in launch.broadcast else None)
             yield bound
-            if isinstance(bound.argument.view, PlanePicture):
-                yield from self._planes(name, tensor, bound.argument.view)
+            view = bound.argument.view
+            if isinstance(view, PlanePicture):
+                yield from self._planes(name, tensor, view)
+            if isinstance(view, Sampled) and view.region:
+                yield self._region(name, tensor, view.region)
         for name, tensor in launch.writes.items():
             yield self._tensor(name, tensor, access="w")
         for name, array in self.entry.arrays.items():
@@ -123,6 +126,13 @@ class _Binder:
             slot = layout.slot(tensor, memory)
             argument = Argument(plane_name(name, number), plane, "r", slot, picture=name, number=number)
             yield _Bound(argument, Operand(Slot(layout.slot(tensor, memory, frame))))
+
+    def _region(self, name: str, tensor: TensorId, memory: int) -> _Bound:
+        """The buffer that says where a picture's region is, in the slot of its object. A parameter has the row."""
+        layout, table = self.layout, Table(2)
+        argument = Argument(region_name(name), table, "r", layout.slot(tensor, memory))
+        slot = Slot(layout.slot(tensor, memory, frame_of(tensor)))
+        return _Bound(argument, Operand(slot, nbytes=table.nbytes))
 
     def _array(self, name: str, rows: int) -> _Bound:
         """An array of the launch's own, which lies among the constants."""

@@ -22,6 +22,7 @@ from ..plan.binding import Binding, TextureMapping
 from ..plan.mapping import ORDERS, check_mapping, mapped_parameters, order_of, sampling_of
 from .arrays import array_values, array_view, check_type, check_written, fill, memory_of
 from .messages import tensor_label
+from .placed_regions import region_buffer
 from .planes import PlacedPlanes, byte_planes, check_bytes, host_plane, yuv_planes
 from .tensor_layout import cost_of_picture, or_layout, with_layout
 
@@ -67,7 +68,7 @@ def make_binding(
     if isinstance(resource, np.ndarray):
         return _host(device, resource, tensor, what, mapping, write=write, previous=previous)
     if not resource.format:
-        return _buffer(resource, tensor, what, mapping, write=write)
+        return _buffer(device, resource, tensor, what, mapping, write=write)
     binding = _texture(device, resource, tensor, what, write, mapping)
     return _staged(binding, write, previous) if is_staged(resource) else binding
 
@@ -85,9 +86,9 @@ def rebound(device: Device, obj: Any, previous: Binding) -> Binding | None:
         resource = device.borrow(obj)
     except BindingError:
         return None
-    if previous.others or not _is_alike(resource, previous.resource):
+    if isinstance(previous.view, PlanePicture) or not _is_alike(resource, previous.resource):
         return None
-    return Binding(resource, previous.view, previous.parameters, previous.how, channels_last=previous.channels_last)
+    return replace(previous, resource=resource)
 
 
 def _is_alike(resource: Resource, before: Resource) -> bool:
@@ -127,7 +128,7 @@ def _host(
     if array.dtype == np.uint8:
         if write:
             raise BindingError(f"{where}: {_INPUTS_ONLY}")
-        return _planes(_bytes_on_host(device, array, where, previous), None, tensor, where, mapping)
+        return _planes(device, _bytes_on_host(device, array, where, previous), None, tensor, where, mapping)
     _check_unmapped(label, what, mapping)
     check_type(array.dtype, where)
     if write:
@@ -167,7 +168,7 @@ def _video(
     if write:
         raise BindingError(f"{where}: {_INPUTS_ONLY}")
     planes = yuv_planes(device, picture, where, previous.hosts if previous else ())
-    return _planes(planes, picture, tensor, where, mapping)
+    return _planes(device, planes, picture, tensor, where, mapping)
 
 
 def _video_again(device: Device, picture: YuvPicture, previous: Binding) -> Binding | None:
@@ -187,7 +188,7 @@ def _video_again(device: Device, picture: YuvPicture, previous: Binding) -> Bind
     first, *others = [device.borrow(plane) for plane in picture.planes]
     if not all(map(_is_alike, (first, *others), previous.resources)):
         return None
-    binding = replace(previous, resource=first, others=tuple(others))
+    binding = replace(previous, resource=first, others=(*others, *previous.region))
     if all(map(operator.is_, binding.resources, picture.planes)):  # or each time a new object stands for a plane
         picture.decided = binding
     return binding
@@ -202,11 +203,17 @@ def _planes_again(planes: PlacedPlanes, colours: YuvColours | None, previous: Bi
     before = parameters[16 : 16 + 4 * len(view.planes)]
     if not alike or planes.size != (parameters[3], parameters[7]) or planes.parameters != before:
         return None
-    return replace(previous, resource=planes.resources[0], others=planes.resources[1:], hosts=planes.hosts)
+    others = (*planes.resources[1:], *previous.region)
+    return replace(previous, resource=planes.resources[0], others=others, hosts=planes.hosts)
 
 
 def _planes(
-    planes: PlacedPlanes, video: YuvPicture | None, tensor: TensorInfo, where: str, mapping: TextureMapping
+    device: Device,
+    planes: PlacedPlanes,
+    video: YuvPicture | None,
+    tensor: TensorInfo,
+    where: str,
+    mapping: TextureMapping,
 ) -> Binding:
     """A picture in planes: of bytes, or of ``video``."""
     shape = tensor.picture_shape
@@ -220,15 +227,16 @@ def _planes(
         )
     order = order_of(where, ORDERS[has], channels, mapping.order)
     check_mapping(where, mapping, channels)
+    region = region_buffer(device, mapping.crop, where)
     view = PlanePicture(
         shape, planes.views, planes.memories, order,
         sampling_of(planes.size, shape, mapping), video.colours if video is not None else None,
-        is_padded=mapping.pad is not None,
+        is_padded=mapping.pad is not None, region=len(planes.resources) if region else 0,
     )  # fmt: skip
     parameters = mapped_parameters(shape, planes.size, mapping, planes=planes.parameters)
     first, *others = planes.resources
     return Binding(
-        first, view, parameters, cost_of_picture(tensor, write=False), others=tuple(others), hosts=planes.hosts,
+        first, view, parameters, cost_of_picture(tensor, write=False), others=(*others, *region), hosts=planes.hosts,
         described=video.described if video is not None else (), channels_last=tensor.channels_first,
     )  # fmt: skip
 
@@ -241,12 +249,15 @@ def _check_unmapped(label: str, what: str, mapping: TextureMapping) -> None:
         )
 
 
-def _buffer(resource: Resource, tensor: TensorInfo, what: str, mapping: TextureMapping, *, write: bool) -> Binding:
+def _buffer(
+    device: Device, resource: Resource, tensor: TensorInfo, what: str, mapping: TextureMapping, *, write: bool
+) -> Binding:
     where = f"{what} cannot be bound to {resource.label}"
     if resource.layout is not None and resource.layout.dtype == np.uint8:
         if write:
             raise BindingError(f"{where}: {_INPUTS_ONLY}")
-        return _planes(PlacedPlanes(*byte_planes(resource.layout, where), (resource,)), None, tensor, where, mapping)
+        planes = PlacedPlanes(*byte_planes(resource.layout, where), (resource,))
+        return _planes(device, planes, None, tensor, where, mapping)
     _check_unmapped(resource.label, what, mapping)
     if resource.layout is not None:
         return Binding(resource, array_view(resource.layout, tensor, where, write=write))
@@ -289,13 +300,16 @@ def _texture(
     check_mapping(where, mapping, channels)
     if write:
         _check_writable(device, where, resource, (width, height), mapping)
+    region = region_buffer(device, mapping.crop, where)
+    if region and is_staged(resource):
+        raise BindingError(f"{where} with a Region: the texture's API has no access to its buffer; bind an image")
     parameters = mapped_parameters(shape, resource.size, mapping, write=write)
     view = Picture(
         shape, resource.format, order, sampling_of(resource.size, shape, mapping, write=write),
-        is_padded=mapping.pad is not None,
+        is_padded=mapping.pad is not None, region=len(region),
     )  # fmt: skip
     how = cost_of_picture(tensor, write=write)
-    return Binding(resource, view, parameters, how, channels_last=tensor.channels_first)
+    return Binding(resource, view, parameters, how, others=region, channels_last=tensor.channels_first)
 
 
 def _check_writable(

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...interop.frames.frame import Frame
+from ..plan.region import Region
 
-Crop = Sequence[float]
+Crop = Sequence[float] | Region
 _TURNS = {90: (0, 1), 180: (-1, 0), 270: (0, -1)}
 """Cosine and sine of the rotations of frames."""
 
@@ -41,6 +42,8 @@ def _in_stored(frame: Frame, crop: Crop | None, rotation: float) -> tuple[Crop |
     turn = frame.rotation
     if not turn:
         return crop, rotation
+    if isinstance(crop, Region):
+        return crop, rotation + turn  # which turns the picture before the region is taken
     if crop is None:
         if rotation % 90 == 0:
             return None, rotation + turn  # the whole picture, whatever its sides are

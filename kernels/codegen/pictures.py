@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..views import ENCODED_FORMATS, TEXTURE_CHANNELS, Picture, Sampled
+from ..views import ENCODED_FORMATS, TEXTURE_CHANNELS, Picture, Sampled, region_name, region_parameter
 from .macro import SLICE, Macro
 from .source import Argument
 
@@ -18,7 +18,7 @@ def picture_read(argument: Argument, name: str) -> Macro:
     """The macro ``name``, which reads a pixel of the tensor."""
     given = argument.name
     view = _view(argument)
-    place = f"{given}_parameter0, {given}_parameter1, TO_F(x_), TO_F(y_)"
+    place = f"{given}_parameter0, {given}_parameter1, {', '.join(pixel_place(argument))}"
     encode = "true" if view.format in ENCODED_FORMATS else "false"
     texel = f"order_{given}(sample_{view.sampling}({given}_image, {place}, {encode}))"
     return Macro(name, SLICE, padded(argument, f"({texel} * {given}_parameter2 + {given}_parameter3)"))
@@ -30,8 +30,22 @@ def padded(argument: Argument, value: str) -> str:
     assert isinstance(view, Sampled)
     if not view.is_padded:
         return value
-    place = f"{given}_parameter0, {given}_parameter1, TO_F(x_), TO_F(y_)"
+    place = f"{given}_parameter0, {given}_parameter1, {', '.join(pixel_place(argument))}"
     return f"(is_in_picture({place}) ? {value} : {given}_parameter{argument.quads - 1})"
+
+
+def pixel_place(argument: Argument) -> tuple[str, str]:
+    """The x and y to which a sampled tensor's parameters apply: those of its pixel, or, of a region, those of the
+    upright picture's pixel there, which need not be whole.
+    """
+    view, given = argument.view, argument.name
+    assert isinstance(view, Sampled)
+    if not view.region:
+        return "TO_F(x_)", "TO_F(y_)"
+    region = f"{given}_parameter{region_parameter(view)}"
+    rows = [f"LOAD4_{region_name(given)}(2 * TO_I({region}.x){second})" for second in ("", " + 1")]
+    x, y = (f"region_pixel({row}, {region}, TO_F(x_), TO_F(y_))" for row in rows)
+    return x, y
 
 
 def picture_store(argument: Argument) -> str:

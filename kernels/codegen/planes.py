@@ -9,7 +9,7 @@ from __future__ import annotations
 from ..views import Plane, PlanePicture, plane_name
 from .dialect import Dialect
 from .macro import SLICE, Macro, literal
-from .pictures import padded
+from .pictures import padded, pixel_place
 from .source import Argument, Buffer
 
 
@@ -60,8 +60,9 @@ def _sampled(argument: Argument, number: int) -> str:
     """The value of a plane at pixel (y_, x_) of the tensor: its nearest pixel, or a mix of four."""
     view, texel = _view(argument), f"TEXEL_{plane_name(argument.name, number)}"
     plane, size = view.planes[number], _parameter(argument.name, number)
-    x = _place(f"{argument.name}_parameter0", plane.columns, first=plane.left)
-    y = _place(f"{argument.name}_parameter1", plane.rows, first=plane.top)
+    pixel = ", ".join(pixel_place(argument))
+    x = _place(f"{argument.name}_parameter0", pixel, plane.columns, first=plane.left)
+    y = _place(f"{argument.name}_parameter1", pixel, plane.rows, first=plane.top)
     width, height = f"{size}.x", f"{size}.y"
     if view.sampling == "exact" and plane.columns == plane.rows == 1:
         return f"{texel}(texel_at({x}, {width}), texel_at({y}, {height}))"
@@ -71,14 +72,14 @@ def _sampled(argument: Argument, number: int) -> str:
     return f"mix_texels({', '.join(corners)}, texel_part({x}), texel_part({y}))"
 
 
-def _place(row: str, shared: int, *, first: bool) -> str:
+def _place(row: str, pixel: str, shared: int, *, first: bool) -> str:
     """The position of a tensor's pixel along one axis of a plane, in pixels of the plane. ``row`` is a row of the
-    affine map.
+    affine map of ``pixel``, x and y.
 
     Each pixel of the plane is shared by ``shared`` pixels of the picture. It lies on the first of them if ``first``,
     else in the middle.
     """
-    place = f"picture_position({row}, TO_F(x_), TO_F(y_))"
+    place = f"picture_position({row}, {pixel})"
     addend = (0.5 - 0.5 / shared) if first else 0.0
     return place if shared == 1 else f"({place} * {literal(1 / shared)} + {literal(addend)})"
 

@@ -56,6 +56,7 @@ WITHOUT_DEVICE: dict[str, tuple[Callable[[], object], str]] = {
     "video.VideoWriter": (lambda: fb.video.VideoWriter("marked.mp4", fps=24), "'marked.mp4', 24 fps"),
     "video.Marks": (fb.video.Marks, "to draw: 0"),
     "PartitionReport": (lambda: _served().partitions()[0], "2 operators, 1 dispatch>"),
+    "Region": (lambda: fb.Region(np.zeros(8, np.float32), 0, steps=32), "row 0 of a ndarray, 32 steps"),
     "video.Planes": (
         lambda: fb.video.Planes([np.zeros((4, 6), np.uint8)] * 3, 1, 1, fb.YuvPicture([None, None]).colours),
         "6x4 of 1x1 pixels per chroma, bt709",
