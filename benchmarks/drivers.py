@@ -29,8 +29,9 @@ TITLES = {each.short: each.title for api in fb.list_backends() for each in (api,
 HEADER = """# Drivers
 
 On which drivers was framebind checked? `python -m framebind certify` compares a machine's devices with LiteRT's CPU
-kernels: cases of each operator that reach every feature of its kernels, quantized operators, LSTMs, random graphs, and
-the models on the machine. Each check runs in a process that may crash or hang without harm.
+kernels: cases of each operator that reach every feature of its kernels, quantized operators, LSTMs, small networks for
+the kernels of fused operators, random graphs, and the models on the machine. Each check runs in a process that may
+crash or hang without harm.
 
 *Nearest* is the model or operator whose worst error is the largest part of its bound.
 `python benchmarks/drivers.py` writes this page from `benchmarks/results/drivers`, where each model and operator has its
@@ -55,8 +56,8 @@ the files have their names.
 
 ## How errors are bounded
 
-- Operators: 1e-5 of the largest value in 32 bits; 1e-2 with every tensor in 16 bits; 0 for operators that only move
-  values; one step for quantized operators. These are the bounds of the tests.
+- Operators and small networks: 1e-5 of the largest value in 32 bits; 1e-2 with tensors in 16 bits; 0 for operators that
+  only move values; one step for quantized operators. These are the bounds of the tests.
 - Random graphs: the difference between LiteRT's own sets of kernels, plus the effect of single operators' errors on the
   outputs, measured in LiteRT's own run. Errors and bounds are multiples of one operator's error.
 - Models, with noise and with pictures (a photograph, a part of it and a drawing, black, white, a gradient): 1e-4 in 32
@@ -112,7 +113,7 @@ def _row(kept: Kept, result: DeviceResult) -> str:
 
 def _nearest(groups: Sequence[GroupResult]) -> str:
     """The model or operator whose worst error is nearest to its bound, and the part of the bound that it takes."""
-    bounded = [group for group in groups if group.kind in ("model", "operator") and group.bound]
+    bounded = [group for group in groups if group.kind in ("model", "network", "operator") and group.bound]
     if not bounded:
         return ""
     group = max(bounded, key=_closeness)

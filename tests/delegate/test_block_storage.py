@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 
 from framebind.interop.null.device import NullDevice
+from framebind.tools.certify.cases.formulas import Formula
 from null_programs import program_on_null
-from support.formulas import Formula
 
 TOKENS, CHANNELS = 40, 32
 RANDOM = np.random.default_rng(0)

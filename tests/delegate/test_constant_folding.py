@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from framebind.interop.device import Device
-from support.formulas import Formula, error_on, kernels_of
+from framebind.tools.certify.cases.formulas import Formula
+from support.formulas import error_on, kernels_of
 
 
 def table(f: Formula, height: int, width: int) -> int:

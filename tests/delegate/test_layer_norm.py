@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from framebind.interop.device import Device
-from support.formulas import Formula, error_on, kernels_of
+from framebind.tools.certify.cases.formulas import Formula
+from support.formulas import error_on, kernels_of
 
 Spelling = Callable[[Formula, int, Sequence[int]], int]
 EPSILON = 1e-3

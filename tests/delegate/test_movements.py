@@ -9,7 +9,8 @@ import pytest
 
 from framebind.delegate.transform.layouts import Layout, dense, inverse
 from framebind.interop.device import Device
-from support.formulas import Formula, error_on, kernels_of
+from framebind.tools.certify.cases.formulas import Formula
+from support.formulas import error_on, kernels_of
 
 SHAPE = (1, 4, 6, 8)
 Chain = Callable[[Formula, int], int]

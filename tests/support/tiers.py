@@ -40,7 +40,7 @@ SLOW_FILES = frozenset(
 DEALT_FILES = frozenset(
     {
         "test_graphs.py", "test_devices.py", "test_expanded.py", "test_separable_pair.py", "test_channels_first.py",
-        "test_planes.py", "test_bound_arrays.py", "test_batches.py", "test_exports.py",
+        "test_planes.py", "test_bound_arrays.py", "test_batches.py", "test_exports.py", "test_networks.py",
     }
 )  # fmt: skip
 """Files beside those of tests/kernels whose parameters show the same on each API. All APIs run the first of these."""

@@ -22,7 +22,7 @@ PRIVACY = (
 
 @dataclass(frozen=True)
 class GroupResult:
-    """The checks of an operator, a quantized operator (errors are in steps) or a model on a device.
+    """The checks of an operator, a quantized operator (errors are in steps), a network or a model on a device.
 
     ``error``, ``bound`` and ``case`` are those of the check nearest to its bound; ``seconds`` is the time of all first
     runs with compilation; ``failures`` counts by status.
@@ -125,7 +125,7 @@ def _counts(failed: Sequence[Outcome]) -> dict[str, int]:
 
 
 def _label(outcome: Outcome) -> str:
-    half = outcome.subject.half and outcome.subject.kind == "model"
+    half = outcome.subject.half and outcome.subject.kind in ("model", "network")
     return f"{outcome.subject.label} f16" if half else outcome.subject.label
 
 
@@ -144,7 +144,7 @@ def text(certificate: Certificate) -> str:
         lines += [f"  {result.passed} of {result.checks} checks passed ({counted}) in {result.seconds:.0f} s"]
         if result.not_run:
             lines += [f"  not reached in the time: {result.not_run}; run it again to go on, or give --minutes"]
-        compared = [group for group in result.groups if group.kind in ("operator", "model")]
+        compared = [group for group in result.groups if group.kind in ("operator", "network", "model")]
         ordered = sorted(compared, key=lambda g: -((g.error or 0.0) / (g.bound or 1e-12)))
         lines += ["  nearest to their bounds:"]
         lines += [f"    {g.name}: error {_number(g.error)}, bound {_number(g.bound)} ({g.case})" for g in ordered[:5]]

@@ -26,6 +26,7 @@ from ...delegate.compiler import StorageRule
 from ...delegate.lower.precision import choose_storage
 from ...delegate.read.reader import read_model
 from .cases.lstm_models import FORMS, Form, lstm
+from .cases.network_models import NETWORKS
 from .cases.operator_models import run_model, run_on_cpu, runtime_inputs
 from .cases.quantized_models import Quantized, cases, random_inputs
 from .cases.runs import Run, all_halves, all_runs, first_runs, kept_cover
@@ -35,9 +36,11 @@ from .pictures import picture_inputs
 
 Array = npt.NDArray[Any]
 Inputs = Sequence[Array]
-Kind = Literal["operator", "quantized", "lstm", "graph", "model"]
+Kind = Literal["operator", "quantized", "lstm", "network", "graph", "model"]
 OPERATOR_BOUND = {False: 1e-5, True: 1e-2}
-"""The largest error of an operator, with tensors in 32 bits (False) and 16 (True), as in tests/kernels."""
+"""The largest error of an operator or a small network, with tensors in 32 bits (False) and 16 (True), as in
+tests/kernels.
+"""
 MODEL_BOUND = {False: 1e-4, True: 1e-2}
 """The largest error of a whole model, with tensors in 32 bits (False) and 16 (True)."""
 ROUNDINGS = 3
@@ -57,6 +60,8 @@ class Subject:
         """The operator or model under which its result is counted."""
         if self.kind == "graph":
             return f"graphs, {recipe_from(self.name).storage}"
+        if self.kind == "network":
+            return self.name
         return Path(self.name).stem if self.kind == "model" else self.name.split(" ")[0]
 
     @property
@@ -155,6 +160,15 @@ def _lstm(subject: Subject) -> Check:
         return largest_error(results, run_on_cpu(model, given)), OPERATOR_BOUND[False]
 
     return Check(model, {"": _random_inputs(model)}, measure)
+
+
+def _network(subject: Subject) -> Check:
+    model, given = NETWORKS[subject.name]()
+
+    def measure(inputs: Inputs, results: list[Array]) -> tuple[float, float]:
+        return largest_error(results, run_on_cpu(model, inputs)), OPERATOR_BOUND[subject.half]
+
+    return Check(model, {"": given}, measure, subject.half)
 
 
 def _graph(subject: Subject) -> Check:
@@ -314,7 +328,8 @@ def _on_cpu(model: bytes, inputs: Inputs, kernels: litert.OpResolverType = liter
 
 
 _CHECKS: dict[Kind, Callable[[Subject], Check]] = {
-    "operator": _operator, "quantized": _quantized, "lstm": _lstm, "graph": _graph, "model": _model,
+    "operator": _operator, "quantized": _quantized, "lstm": _lstm, "network": _network, "graph": _graph,
+    "model": _model,
 }  # fmt: skip
 
 
@@ -327,11 +342,13 @@ GRAPHS = {False: 60, True: 1000}
 def subjects(models: Sequence[Path], *, everything: bool) -> list[Subject]:
     """The subjects to check on each device. ``models`` are compared in 32 bits and in 16.
 
-    First comes a case of each operator, then a case of each kernel signature, quantized operators, random graphs and
-    models, then the cases that reach every feature of the kernels; with ``everything`` all other cases follow.
+    First comes a case of each operator, then small networks for the kernels of passes, a case of each kernel signature,
+    quantized operators, random graphs and models, then the cases that reach every feature of the kernels; with
+    ``everything`` all other cases follow.
     """
     ordered: list[Subject] = [
         *_operator_subjects(first_runs(kept_cover("features"))),
+        *(Subject("network", name, half) for name in NETWORKS for half in (False, True)),
         *_operator_subjects(kept_cover("signatures")),
         *(Subject("quantized", str(case)) for case in cases()),
         *(Subject("lstm", f"LSTM {form}") for form in FORMS),

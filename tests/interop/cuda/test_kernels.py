@@ -26,6 +26,7 @@ from framebind.kernels.ops.window import SAME, Window
 from framebind.kernels.target import Target
 from framebind.kernels.tensor import Shape, TensorId
 from framebind.kernels.views import Sliced, Storage, Strided, Table
+from framebind.tools.certify.cases.network_models import NETWORKS
 from framebind.tools.certify.cases.runs import all_runs, kept_cover
 from null_programs import compile_run, program_on_null
 from support.cases.attention_cases import SIZES, case_of
@@ -42,6 +43,7 @@ MODELS = (
 VIDEOS = [(video(kind), "rgb") for kind in ("nv12", "yuv420p10")]
 ARCHITECTURES = 75, 80, 90
 """Turing, the oldest that NVRTC 13 knows, without matrix units of floats; Ampere; Hopper."""
+ALL_ARCHITECTURES = 75, 80, 89, 90, 100
 STORAGES: tuple[Storage, ...] = "f32", "f16"
 TOGETHER = 32
 """Kernels of one text that NVRTC is given: most of a call's time is not the kernel's."""
@@ -71,6 +73,13 @@ def compile_all(sources: Iterable[KernelSource], architecture: int) -> None:
         assert all(f"{name}\0".encode() in code for name in names)
 
 
+def device_of(architecture: int, group_size: int = 256) -> NullDevice:
+    """A device as large as an H200, with matrix units if the architecture has them."""
+    device = NullDevice(group_size=group_size, invocations=132 * 2048)
+    device.traits = replace(device.traits, matrix_units=architecture >= 80, local_bytes=49152, max_memories=448)
+    return device
+
+
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_a_text_of_each_kernel_compiles(architecture: int) -> None:
     """One of every kernel that the kept cases launch."""
@@ -81,15 +90,25 @@ def test_a_text_of_each_kernel_compiles(architecture: int) -> None:
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_the_kernels_of_single_nodes_compile(architecture: int) -> None:
     """Those of passes, which no operator alone is lowered to, with matrix units if the architecture has them."""
-    device = NullDevice(group_size=128, invocations=132 * 2048)
-    device.traits = replace(device.traits, matrix_units=architecture >= 80, local_bytes=49152)
+    device = device_of(architecture, group_size=128)
     cases = [*without_oracle(), *map(case_of, SIZES)]
     programs = [program_of(device, case, storage)[0] for case in cases for storage in STORAGES]
     sources = [step.kernel.source for program in programs for step in program.record().steps]
     compile_all({(source.name, source.constants): source for source in sources}.values(), architecture)
 
 
-@pytest.mark.parametrize("architecture", [75, 80, 89, 90, 100])
+@pytest.mark.parametrize("architecture", ALL_ARCHITECTURES)
+@pytest.mark.parametrize("name", ["attention", "samples", "movements"])
+def test_the_kernels_of_small_networks_compile(name: str, architecture: int) -> None:
+    """Attention with its layer norm, on matrix units if the architecture has them; samples; copies in chains."""
+    model, _ = NETWORKS[name]()
+    for storage in STORAGES:
+        _, program = program_on_null(model, storage, device_of(architecture))
+        assert program is not None
+        compile_all((step.kernel.source for step in program.record().steps), architecture)
+
+
+@pytest.mark.parametrize("architecture", ALL_ARCHITECTURES)
 def test_tiles_of_dense_convolutions_compile(architecture: int) -> None:
     """Floats as pairs and halves, weights that no half holds, a window, single taps, and a transposed convolution."""
     sources = list[KernelSource]()
@@ -169,8 +188,7 @@ def test_a_model_s_kernels_and_program_compile(
     model_path: Callable[[str], Path], model: str, storage: Storage, architecture: int
 ) -> None:
     """Its kernels together, and as one dispatch, as a GPU of that architecture gets them."""
-    device = NullDevice(group_size=256, invocations=132 * 2048)
-    device.traits = replace(device.traits, matrix_units=architecture >= 80, local_bytes=49152, max_memories=448)
+    device = device_of(architecture)
     _, program = program_on_null(model_path(model).read_bytes(), storage, device)
     assert program is not None
     steps = program.record().steps

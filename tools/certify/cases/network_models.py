@@ -1,0 +1,219 @@
+"""Small networks for the kernels that no operator alone is lowered to: what passes fuse, and what takes much work.
+
+Each is a model of a few operators, spelled as converters spell it, which LiteRT computes too. Which kernels run depends
+on the device. ``tests/tools/test_networks.py`` holds that together they are all kernels, with matrix units and without.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ....video.tflite_writer import G, Op, T, build
+from .formulas import Formula
+from .operator_models import Array, options, values
+
+RELU6 = 3
+Network = Callable[[], tuple[bytes, list[Array]]]
+"""A model's bytes and its inputs."""
+
+
+class Layers(Formula):
+    """A model of layers with random weights, of which each keeps the size of the numbers that it reads."""
+
+    def weights(self, *shape: int, fan_in: int) -> int:
+        """Constant weights, of numbers that halves hold."""
+        given = values(*shape, seed=len(self._tensors)) * math.sqrt(3 / fan_in)
+        return self.constant(given.astype(np.float16))
+
+    def convolution(self, x: int, out: int, size: int = 1, activation: int = 0) -> int:
+        """A convolution with a bias, whose output has the input's height and width."""
+        depth = self.shape(x)[3]
+        weights = self.weights(out, size, size, depth, fan_in=size * size * depth)
+        return self._window("CONV_2D", x, weights, out, activation)
+
+    def depthwise(self, x: int, size: int = 3, activation: int = 0) -> int:
+        """A depthwise convolution with a bias, whose output has the input's height and width."""
+        depth = self.shape(x)[3]
+        weights = self.weights(1, size, size, depth, fan_in=size * size)
+        return self._window("DEPTHWISE_CONV_2D", x, weights, depth, activation, depthMultiplier=1)
+
+    def _window(self, name: str, x: int, weights: int, out: int, activation: int, **fields: Any) -> int:
+        bias, shape = self.constant(values(out) / 4), (*self.shape(x)[:3], out)
+        window: Any = {"padding": 0, "strideH": 1, "strideW": 1, "dilationHFactor": 1, "dilationWFactor": 1}
+        return self.add(name, x, weights, bias, shape=shape, fusedActivationFunction=activation, **window, **fields)
+
+    def transposed(self, x: int, out: int) -> int:
+        """A transposed convolution that doubles the height and the width."""
+        batch, height, width, depth = self.shape(x)
+        shape = (batch, 2 * height, 2 * width, out)
+        weights = self.weights(out, 2, 2, depth, fan_in=depth)
+        given = self.constant(shape, "int32")
+        return self.add("TRANSPOSE_CONV", given, weights, x, shape=shape, padding=0, strideH=2, strideW=2)
+
+    def mean_of_pixels(self, x: int) -> int:
+        """The mean of each channel."""
+        batch, _, _, depth = self.shape(x)
+        return self.add("MEAN", x, self.constant((1, 2), "int32"), shape=(batch, 1, 1, depth), keepDims=True)
+
+    def instance_norm(self, x: int) -> int:
+        """x * factor + (beta - mean * factor), for each channel."""
+        depth, mean = self.shape(x)[3], self.mean_of_pixels(x)
+        variance = self.mean_of_pixels(self.add("SQUARED_DIFFERENCE", x, mean))
+        inverse = self.add("RSQRT", self.add("ADD", variance, self.constant(1e-3)))
+        factor = self.add("MUL", inverse, self.constant(1 + values(depth) / 2))
+        offset = self.add("SUB", self.constant(values(depth)), self.add("MUL", mean, factor))
+        return self.add("ADD", self.add("MUL", x, factor), offset)
+
+    def layer_norm(self, x: int) -> int:
+        """(x - mean) / sqrt(variance + epsilon), for each row."""
+        difference = self.add("SUB", x, self.mean(x))
+        variance = self.add("ADD", self.mean(self.add("SQUARE", difference)), self.constant(1e-3))
+        return self.add("MUL", difference, self.add("RSQRT", variance))
+
+
+class Sampler(Formula):
+    """PyTorch's grid_sample of a picture at columns and rows, as litert-torch spells it.
+
+    ``width`` is the first column beyond the picture, for a spelling that is wrong.
+    """
+
+    def __init__(self, picture: Sequence[int], places: Sequence[int], width: int = 0) -> None:
+        super().__init__(picture, places, places)
+        self._places, self._sizes = places, (width or picture[3], picture[2])
+        self._zero, self._none, self._one = self.constant(0.0), self.constant(0, "int32"), self.constant(1.0)
+        self._planes = [self.constant(number, "int32") for number in np.indices((*places, 1))[:2]]
+        self.low = [self.add("FLOOR", place) for place in (1, 2)]
+        self._high = [self.add("ADD", low, self._one) for low in self.low]
+
+    def _inside(self, position: int, size: int) -> int:
+        least = self.add("GREATER_EQUAL", position, self._zero, dtype="bool")
+        return self.add("LOGICAL_AND", least, self._below(position, self.constant(float(size))), dtype="bool")
+
+    def _below(self, position: int, bound: int) -> int:
+        return self.add("LESS", position, bound, dtype="bool")
+
+    def _index(self, position: int, size: int, holds: int) -> int:
+        whole = self.add("CAST", position, dtype="int32", inDataType=0, outDataType=2)
+        kept = self.add("SELECT_V2", holds, whole, self._none, dtype="int32")
+        behind = self.add("ADD", kept, self.constant(size, "int32"), dtype="int32")
+        chosen = self.add("SELECT", self._below(kept, self._none), behind, kept, dtype="int32")
+        return self.reshape(chosen, *self._places, 1, dtype="int32")
+
+    def _corner(self, column: int, row: int) -> int:
+        """The pixel of a corner times its weight."""
+        x, y = (self.low[0], self._high[0])[column], (self.low[1], self._high[1])[row]
+        holds = self.add("LOGICAL_AND", self._inside(x, self._sizes[0]), self._inside(y, self._sizes[1]), dtype="bool")
+        weights = [
+            self.add("SUB", place, low) if second else self.add("SUB", high, place)
+            for second, place, low, high in zip((column, row), (1, 2), self.low, self._high, strict=True)
+        ]
+        weight = self.add("SELECT_V2", holds, self.add("MUL", *weights), self._zero)
+        joined = [*self._planes, self._index(y, self._sizes[1], holds), self._index(x, self._sizes[0], holds)]
+        indices = self.add("CONCATENATION", *joined, shape=(*self._places, 4), dtype="int32", axis=4)
+        return self.add("MUL", self.add("GATHER_ND", 0, indices, shape=self._places), weight)
+
+    def sampled(self, order: Sequence[tuple[int, int]] = ((0, 0), (1, 0), (0, 1), (1, 1))) -> int:
+        """The sum of the corners."""
+        first, *rest = [self._corner(*corner) for corner in order]
+        for term in rest:
+            first = self.add("ADD", first, term)
+        return first
+
+
+def attention(tokens: int = 70, heads: int = 3, depth: int = 32) -> tuple[bytes, list[Array]]:
+    """Two windows of tokens: a layer norm, queries, keys and values side by side, a mask, and a layer."""
+    width = heads * depth
+    f, shape = Layers((2, tokens, width), (1, heads, tokens, tokens)), (2, heads, tokens, depth)
+    every = f.reshape(f.layer_norm(0), 2, 1, tokens, width)
+    split = f.reshape(f.convolution(every, 3 * width), 2, tokens, 3, heads, depth)
+    turned, sizes = f.transpose(split, 2, 0, 3, 1, 4), f.constant((1, *shape), "int32")
+    begins = [f.constant((number, 0, 0, 0, 0), "int32") for number in range(3)]
+    parts = [f.add("SLICE", turned, begin, sizes, shape=(1, *shape)) for begin in begins]
+    q, k, v = (f.reshape(part, *shape) for part in parts)
+    q = f.add("MUL", q, f.constant(depth**-0.5))
+    scores = f.add("BATCH_MATMUL", q, k, shape=(2, heads, tokens, tokens), adjX=False, adjY=True)
+    shares = f.add("SOFTMAX", f.add("ADD", scores, 1), beta=1.0)
+    product = f.add("BATCH_MATMUL", shares, v, shape=shape, adjX=False, adjY=False)
+    joined = f.reshape(f.transpose(product, 0, 2, 1, 3), 2, 1, tokens, width)
+    mask = np.where(values(1, heads, tokens, tokens) > 0.5, -1e9, 0).astype(np.float32)
+    return f.model(f.convolution(joined, width)), [values(2, tokens, width) * 3, mask]
+
+
+def samples() -> tuple[bytes, list[Array]]:
+    """Bilinear samples of a picture, of which some are outside of it."""
+    picture, places = (2, 6, 9, 10), (2, 6, 8, 7)
+    f = Sampler(picture, places)
+    around = [values(*places, seed=size) * (size / 2 + 1) + size / 2 for size in picture[:1:-1]]
+    return f.model(f.sampled()), [values(*picture), *around]
+
+
+def dense_convolutions() -> tuple[bytes, list[Array]]:
+    """5x5 over a picture, 3x3 over channels and a sum; SiLU; a transposed convolution; halves between them."""
+    f = Layers((1, 88, 90, 3))
+    first = f.convolution(0, 64, 5, RELU6)
+    second = f.convolution(first, 64, 3)
+    both = f.add("ADD", f.add("MUL", second, f.add("LOGISTIC", second)), first)
+    return f.model(f.transposed(f.convolution(both, 72, 3), 48)), [values(1, 88, 90, 3)]
+
+
+def style() -> tuple[bytes, list[Array]]:
+    """9x9 over a picture, and residual blocks of 3x3 with instance normalizations."""
+    f = Layers((1, 40, 44, 3))
+    x = f.add("RELU", f.instance_norm(f.convolution(0, 16, 9)))
+    for _ in range(2):
+        y = f.add("RELU", f.instance_norm(f.convolution(x, 24, 3)))
+        x = f.add("ADD", f.instance_norm(f.convolution(y, 16, 3)), x)
+    return f.model(f.convolution(x, 3, 9)), [values(1, 40, 44, 3)]
+
+
+def bottlenecks() -> tuple[bytes, list[Array]]:
+    """MobileNet's: expanded to six times the channels, filtered, reduced and added, with squeeze and excite."""
+    f = Layers((1, 14, 18, 24))
+    x = 0
+    for _ in range(2):
+        y = f.depthwise(f.convolution(x, 144, activation=RELU6), activation=RELU6)
+        x = f.add("ADD", f.convolution(y, 24), x)
+    y = f.depthwise(f.convolution(x, 96, activation=RELU6), 5, activation=RELU6)
+    squeezed = f.convolution(f.mean_of_pixels(y), 24, activation=1)
+    gate = f.add("LOGISTIC", f.convolution(squeezed, 96))
+    return f.model(f.convolution(f.add("MUL", y, gate), 40)), [values(1, 14, 18, 24)]
+
+
+def separable_pairs() -> tuple[bytes, list[Array]]:
+    """Depthwise filters with 1x1 layers behind them, and what they read added, as in BlazeFace."""
+    f = Layers((1, 16, 20, 28))
+    x = 0
+    for _ in range(4):
+        x = f.add("RELU", f.add("ADD", f.convolution(f.depthwise(x), 28), x))
+    return f.model(x), [values(1, 16, 20, 28)]
+
+
+def movements() -> tuple[bytes, list[Array]]:
+    """A picture cut into windows, of which half of the channels are put together again around a GELU."""
+    f = Formula((2, 12, 15, 24))
+    split = f.transpose(f.reshape(0, 2, 3, 4, 5, 3, 24), 0, 1, 3, 2, 4, 5)
+    rows = f.reshape(split, 30, 12, 24)
+    part: Any = (30, 12, 12)
+    half = f.add("SLICE", rows, f.constant((0, 0, 8), "int32"), f.constant(part, "int32"), shape=part)
+    back = f.transpose(f.reshape(f.add("GELU", half, approximate=False), 2, 3, 5, 4, 3, 12), 0, 5, 1, 3, 2, 4)
+    return f.model(f.reshape(back, 2, 12, 12, 15)), [values(2, 12, 15, 24)]
+
+
+def selection() -> tuple[bytes, list[Array]]:
+    """The hundred largest of each row's scores, and their places."""
+    rows, count, best = 3, 5000, 100
+    tensors = [T("scores", (rows, count)), T("k", (), best, "int32"), T("values", (rows, best))]
+    tensors += [T("indices", (rows, best), dtype="int32"), T("places", (rows, best))]
+    operators = [Op("TOPK_V2", [0, 1], [2, 3], options("TopKV2")), Op("CAST", [3], [4], options("Cast"))]
+    return build(G(tensors, operators, [0], [2, 4])), [values(rows, count)]
+
+
+NETWORKS: dict[str, Network] = {
+    "attention": attention, "samples": samples, "dense convolutions": dense_convolutions, "movements": movements,
+    "style": style, "bottlenecks": bottlenecks, "separable pairs": separable_pairs, "selection": selection,
+}  # fmt: skip
+"""The networks by name."""
