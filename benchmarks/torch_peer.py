@@ -159,7 +159,10 @@ def try_alone(benchmarker: Any) -> None:
     def alone(*given: Any, **options: Any) -> Any:
         with (Path(tempfile.gettempdir()) / "framebind-trials.lock").open("w") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
-            return tried(*given, **options)
+            try:
+                return tried(*given, **options)
+            finally:  # closing is not enough: a worker of Inductor's that was forked meanwhile has the file open, too
+                fcntl.flock(file, fcntl.LOCK_UN)
 
     benchmarker.benchmark_gpu = alone
 

@@ -25,6 +25,7 @@ from framebind.interop.device import Device
 from framebind.interop.discovery.devices import open_device
 from framebind.interop.gl.compute.device import GlDevice
 from framebind.tools.certify.cases.operator_models import Array, options
+from support.environment import CL_DEVICES, is_wanted
 from support.tiny_models import G, Op, T, build
 
 SHAPE = (1, 9, 7, 8)
@@ -126,7 +127,10 @@ class Told(Tuner):
 
 @pytest.fixture(params=["gl", "cl"])
 def starts(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Starts]:
-    with fb.GlContext.headless() if request.param == "gl" else fb.cl.ClContext("pocl"):
+    name = next(filter(is_wanted, ("gl",) if request.param == "gl" else CL_DEVICES), None)
+    if name is None:
+        pytest.skip(f"FRAMEBIND_DEVICES leaves out {request.param}")
+    with fb.GlContext.headless() if name == "gl" else fb.cl.ClContext(name.removeprefix("cl:")):
         device = open_device("opengl" if request.param == "gl" else "opencl")
         assert isinstance(device, GlDevice | ClDevice)
         device.traits = replace(device.traits, software=False)

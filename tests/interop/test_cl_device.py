@@ -650,11 +650,21 @@ def in_a_process(code: str, **environment: str) -> subprocess.CompletedProcess[s
     prelude += "logging.basicConfig(level=logging.INFO, format='LOG %(levelname)s %(message)s')\n"
     prelude += "from framebind.interop.discovery.devices import open_device\n"
     return subprocess.run(
-        [sys.executable, "-c", prelude + code], env={**os.environ, "CUDA_VISIBLE_DEVICES": "", **environment},
-        capture_output=True, text=True, timeout=120, check=False,
+        [sys.executable, "-c", prelude + code], env=os.environ | environment, capture_output=True, text=True,
+        timeout=120, check=False,
     )  # fmt: skip
 
 
+WITHOUT_CUDA = """
+import ctypes
+class Library(ctypes.CDLL):
+    def __init__(self, name, *given, **named):
+        if str(name).startswith('libcuda.so'):
+            raise OSError(name)
+        super().__init__(name, *given, **named)
+ctypes.CDLL = Library
+"""
+"""Hides CUDA from framebind; CUDA_VISIBLE_DEVICES would hide the GPU from NVIDIA's OpenCL and OpenGL, too."""
 NO_OPENCL, NO_OPENGL = {"OCL_ICD_VENDORS": "/nonexistent"}, {"__EGL_VENDOR_LIBRARY_FILENAMES": "/nonexistent.json"}
 
 
@@ -666,7 +676,7 @@ def log_lines(ran: subprocess.CompletedProcess[str]) -> list[str]:
 def test_auto_falls_back_with_one_line_saying_why(
     cl_context: fb.cl.ClContext, context: fb.GlContext, missing: dict[str, str], taken: str
 ) -> None:
-    ran = in_a_process("print(open_device('auto').traits.api)", **missing)
+    ran = in_a_process(WITHOUT_CUDA + "print(open_device('auto').traits.api)", **missing)
     assert ran.stdout.split() == [taken], ran.stderr
     first_choice = taken == "opencl" and not cl_context.software
     assert len(log_lines(ran)) == (0 if first_choice else 1), ran.stderr
@@ -677,7 +687,7 @@ def test_auto_falls_back_with_one_line_saying_why(
 
 
 def test_auto_says_so_where_neither_works() -> None:
-    ran = in_a_process("open_device('auto')", **NO_OPENCL, **NO_OPENGL)
+    ran = in_a_process(WITHOUT_CUDA + "open_device('auto')", **NO_OPENCL, **NO_OPENGL)
     assert "DeviceError: neither OpenGL nor OpenCL works here" in ran.stderr
 
 
