@@ -79,7 +79,8 @@ def _command_of(name: str, task: VideoTask) -> Callable[..., None]:
     def command(options: Options, labels: Labels = None, mean: Mean = "", std: Std = "", depth: Depth = "") -> None:
         if not options.model:
             raise typer.BadParameter(f"the demo '{name}' has no model of its own: name a --model")
-        main(_prepared(name, labels, depth, **normalization(mean, std)), options)
+        prepare = _prepared(name, labels, depth, **normalization(mean, std))
+        main(prepare, options, photograph=task.photograph)
 
     about = import_module(f"{tasks.__name__}.{name}").__doc__ or ""
     command.__doc__ = f"{about.splitlines()[0]}\n\nExample: python -m framebind demo {name} --camera 0"

@@ -10,6 +10,7 @@ from typing import Any
 
 import framebind as fb
 
+from .bundles import bundle_of, content_of, interpreter_arguments, models_of
 from .feedback import feedback_of
 from .further_inputs import NO_OPTIONS, FurtherInputs, values_of
 from .layouts import Layout
@@ -37,6 +38,15 @@ class ModelFile:
     is_certain: bool
     """False if shapes may change: the input takes any size, or LiteRT lacks an operator and computed no shapes."""
 
+    @property
+    def bundle(self) -> Mapping[str, bytes]:
+        """The files of the model's bundle by name; none for a model of its own."""
+        return models_of(self.path)
+
+    def part(self, name: str) -> ModelFile:
+        """The model of that name in the bundle. Raises ModelError if there is none."""
+        return read_model_file(self.path / name)
+
 
 def read_model_file(path: Path, further: FurtherInputs = NO_OPTIONS) -> ModelFile:
     """The model of a file. It is read once, until the file changes. Raises ModelError if it cannot be read.
@@ -44,7 +54,7 @@ def read_model_file(path: Path, further: FurtherInputs = NO_OPTIONS) -> ModelFil
     ``further`` says which outputs and inputs are states, and the values of inputs.
     """
     try:
-        changed = path.stat().st_mtime_ns
+        changed = (bundle_of(path) or path).stat().st_mtime_ns
     except OSError as error:
         raise fb.ModelError(f"the model '{path}' cannot be read: {error.strerror}") from error
     return _read(path, changed, further)
@@ -52,10 +62,11 @@ def read_model_file(path: Path, further: FurtherInputs = NO_OPTIONS) -> ModelFil
 
 @functools.lru_cache(maxsize=4)
 def _read(path: Path, changed: int, further: FurtherInputs) -> ModelFile:
-    interpreter, delegate = fb.Interpreter(path), fb.GpuDelegate(fb.GpuDelegateOptions(backend="null"))
+    model = interpreter_arguments(path)
+    interpreter, delegate = fb.Interpreter(**model), fb.GpuDelegate(fb.GpuDelegateOptions(backend="null"))
     interpreter.modify_graph_with_delegate(delegate)
     inputs: list[dict[str, Any]] = interpreter.get_input_details()
-    prepared = None if any(-1 in detail["shape_signature"] for detail in inputs) else _prepared(path)
+    prepared = None if any(-1 in detail["shape_signature"] for detail in inputs) else _prepared(model)
     outputs: list[dict[str, Any]] = (prepared or interpreter).get_output_details()
     details = (*inputs, *outputs)
     layouts: dict[int, Layout] = {int(each["index"]): delegate.layout_of(int(each["index"])) for each in details}
@@ -69,14 +80,14 @@ def _read(path: Path, changed: int, further: FurtherInputs) -> ModelFile:
         path,
         {tensor: shape for tensor, shape in shapes(inputs).items() if tensor not in {*fed.values(), *values}},
         {tensor: shape for tensor, shape in shapes(outputs).items() if tensor not in fed},
-        names, layouts, read_metadata(path), fed, values, is_certain=prepared is not None,
+        names, layouts, read_metadata(content_of(path) or path), fed, values, is_certain=prepared is not None,
     )  # fmt: skip
 
 
-def _prepared(path: Path) -> fb.Interpreter | None:
+def _prepared(model: dict[str, Any]) -> fb.Interpreter | None:
     """An interpreter on the CPU that has computed the shapes; None if LiteRT lacks an operator of the model."""
     for kernels in KERNELS:
-        interpreter = fb.Interpreter(path, num_threads=1, experimental_op_resolver_type=kernels, delegate="cpu")
+        interpreter = fb.Interpreter(**model, num_threads=1, experimental_op_resolver_type=kernels, delegate="cpu")
         try:
             interpreter.allocate_tensors()
         except (fb.ModelError, RuntimeError):

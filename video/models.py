@@ -7,14 +7,16 @@ import logging
 import os
 import secrets
 import sys
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import NamedTuple
+from urllib.parse import urlsplit
 
 import platformdirs
 
 import framebind as fb
 
 from .assets import STYLE_MODEL
+from .bundles import SUFFIX, bundle_of
 
 
 class Known(NamedTuple):
@@ -30,6 +32,7 @@ class Known(NamedTuple):
 
 _TFLITE = "https://storage.googleapis.com/download.tensorflow.org/models/tflite"
 _MEDIAPIPE = "https://storage.googleapis.com/mediapipe-assets"
+_BUNDLES = "https://storage.googleapis.com/mediapipe-models"
 _MEDIAPIPE_HISTORY = "https://github.com/google-ai-edge/mediapipe/raw"
 MODELS = {
     "deeplabv3_257_mv_gpu": Known(
@@ -42,10 +45,30 @@ MODELS = {
         f"{_MEDIAPIPE_HISTORY}/294687295d502f1bec3fe140c25538adefa11a14/mediapipe/models/face_detection_front.tflite",
         "boxes around faces, with six points each",
     ),
+    "face_landmarker": Known(
+        "64184e229b263107bc2b804c6625db1341ff2bb731874b0bcc2fe6544e0bc9ff",
+        f"{_BUNDLES}/face_landmarker/face_landmarker/float16/1/face_landmarker.task",
+        "478 points and 52 blendshapes of faces",
+    ),
+    "gesture_recognizer": Known(
+        "d48562f535fd4ecd3cfea739d9663dd818eeaf6a8afb1b5e6f8f4747661f73d9",
+        f"{_MEDIAPIPE}/gesture_recognizer.task?generation=1677051715043311",
+        "21 points of each hand, and its gesture",
+    ),
     "hand_landmark_lite": Known(
         "d7fde8ac11f8ce03f8663775bfc323f4fc9f2a38062b4f4efa142874ef5b2a48",
         f"{_MEDIAPIPE}/modules/hand_landmark/hand_landmark_lite.tflite?generation=1782183538030829",
         "21 points of a hand",
+    ),
+    "hand_landmarker": Known(
+        "32d1eab97e80a9a20edb29231e15301ce65abfd0fa9d41cf1757e0ecc8078a4e",
+        f"{_MEDIAPIPE}/hand_landmarker.task?generation=1677051718270846",
+        "21 points of each hand",
+    ),
+    "holistic_landmarker": Known(
+        "e2dab61191e2dcd0a15f943d8e3ed1dce13c82dfa597b9dd39f562975a50c3f8",
+        f"{_MEDIAPIPE}/holistic_landmarker.task?generation=1699635090585884",
+        "a person's face, pose and hands",
     ),
     "mobile_ssd_v2_float_coco": Known(
         None, f"{_TFLITE}/gpu/mobile_ssd_v2_float_coco.tflite", "boxes around objects: 90 classes"
@@ -58,6 +81,11 @@ MODELS = {
         "f17bfbecadb61c3be1baa8b8d851cc6619c870a87167b32848ad20db306b9d61",
         f"{_MEDIAPIPE}/pose_landmark_lite.tflite?generation=1661875901231143",
         "33 points of a person, and a mask",
+    ),
+    "pose_landmarker": Known(
+        "fb9cc326c88fc2a4d9a6d355c28520d5deacfbaa375b56243b0141b546080596",
+        f"{_MEDIAPIPE}/pose_landmarker.task?generation=1681244249587900",
+        "33 points of each person, and masks",
     ),
     "selfie_segmentation": Known(
         "8d13b7fae74af625c641226813616a2117bd6bca19eb3b75574621fc08557f27",
@@ -88,6 +116,8 @@ DEFAULT_STYLE = STYLE_MODEL.stem
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "models"
 _IDENTIFIER = b"TFL3"
 """Bytes 4 to 7 of a TensorFlow Lite model. A network's log-in page, downloaded instead, has others."""
+_ARCHIVE = b"PK\x03\x04"
+"""The first bytes of a bundle, a zip archive."""
 
 
 def find_model(name: str) -> Path:
@@ -98,8 +128,8 @@ def find_model(name: str) -> Path:
     what to do.
     """
     path = Path(name)
-    if path.suffix == ".tflite":
-        if not path.is_file():
+    if path.suffix in (".tflite", SUFFIX):
+        if not (path.is_file() or bundle_of(path)):
             raise fb.ModelError(f"there is no model file '{fb.video.masked_address(name)}'")
         return path
     found = find_local(name)
@@ -107,8 +137,8 @@ def find_model(name: str) -> Path:
         return found
     if name not in MODELS:
         raise fb.ModelError(
-            f"'{fb.video.masked_address(name)}' is no .tflite file, none in the folder FRAMEBIND_MODELS, and none of "
-            f"the known models {', '.join([*BUNDLED, *MODELS])}"
+            f"'{fb.video.masked_address(name)}' is no .tflite or .task file, none in the folder FRAMEBIND_MODELS, and "
+            f"none of the known models {', '.join([*BUNDLED, *MODELS])}"
         )
     return _download(name)
 
@@ -118,11 +148,12 @@ def find_local(name: str) -> Path | None:
     if name in BUNDLED:
         return BUNDLED[name]
     for folder in model_folders():
-        if (path := folder / f"{name}.tflite").is_file():
-            return path
+        for suffix in (".tflite", SUFFIX):
+            if (path := folder / f"{name}{suffix}").is_file():
+                return path
     if name not in MODELS:
         return None
-    cached, sha256 = cache_folder() / f"{name}.tflite", _expected(name)
+    cached, sha256 = cache_folder() / _file_name(name), _expected(name)
     return cached if sha256 and cached.is_file() and _sha256_of(cached) == sha256 else None
 
 
@@ -157,7 +188,12 @@ def _expected(name: str) -> str | None:
 
 def _record(name: str) -> Path:
     """The file with the recorded SHA-256: one line, as sha256sum writes and checks it."""
-    return cache_folder() / f"{name}.tflite.sha256"
+    return cache_folder() / f"{_file_name(name)}.sha256"
+
+
+def _file_name(name: str) -> str:
+    """The file of a key of MODELS: a model or a bundle, as its address says."""
+    return name + PurePosixPath(urlsplit(MODELS[name].address).path).suffix
 
 
 def _download(name: str) -> Path:
@@ -169,9 +205,9 @@ def _download(name: str) -> Path:
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         if expected is None:  # a file that nothing vouches for is no first download
-            (folder / f"{name}.tflite").unlink(missing_ok=True)
+            (folder / _file_name(name)).unlink(missing_ok=True)
         known = None if expected is None else f"sha256:{expected}"
-        file = Path(pooch.retrieve(address, known, f"{name}.tflite", folder, progressbar=False))
+        file = Path(pooch.retrieve(address, known, _file_name(name), folder, progressbar=False))
         if expected is None:
             _trust(name, file)
     # The network and the operating system have their own errors, and pooch raises ValueError for another checksum.
@@ -180,7 +216,7 @@ def _download(name: str) -> Path:
         forget = f", or delete '{_record(name)}' if the model was changed on purpose" if _record(name).exists() else ""
         raise fb.ModelError(
             f"model '{name}' is in no folder of models and cannot be downloaded from {address}: {_cause(error)}. Get "
-            f"{name}.tflite{wanted} elsewhere, put it in a folder and set FRAMEBIND_MODELS to that folder{forget}"
+            f"{_file_name(name)}{wanted} elsewhere, put it in a folder and set FRAMEBIND_MODELS to that folder{forget}"
         ) from error
     return file
 
@@ -202,9 +238,9 @@ def _trust(name: str, file: Path) -> None:
     """Record the SHA-256 of a first download, readable only by the user. Raises ValueError if it is no model."""
     with file.open("rb") as opened:
         beginning = opened.read(8)
-    if beginning[4:] != _IDENTIFIER:
+    if beginning[4:] != _IDENTIFIER and beginning[:4] != _ARCHIVE:
         file.unlink()
-        raise ValueError("what came is no TensorFlow Lite model")
+        raise ValueError("what came is no TensorFlow Lite model and no bundle of them")
     record = _record(name)
     unfinished = record.with_name(f"{name}.{secrets.token_hex(4)}.unfinished")
     descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)

@@ -8,6 +8,7 @@ import math
 import os
 import weakref
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, overload
 
@@ -17,6 +18,7 @@ import numpy.typing as npt
 import framebind as fb
 
 from .apis import GL
+from .bundles import content_of, interpreter_arguments, models_of, name_in_bundle
 from .candidate_graph import Selector, candidate_graph
 from .copies import DETECTIONS, FROM_ARRAY
 from .feedback import feedback_of
@@ -54,6 +56,13 @@ class Sampling(NamedTuple):
     rotation: float
     pad: float | None = None
     """The texel beyond the picture, from 0 to 1; None continues its edge."""
+    part: str = ""
+    """The model of a bundle that runs, by its name; "" is the network itself."""
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """The arguments by name."""
+        return {name: value for name, value in self._asdict().items() if name != "part"}
 
 
 class Network:
@@ -66,6 +75,9 @@ class Network:
 
     States are no inputs and outputs here: they stay on the GPU. Inputs of one value are set once. ``further`` has the
     user's options for both.
+
+    ``path`` may be a ``.task`` bundle, or a model in one (``bundles.py``). A bundle's own network is its first one;
+    ``part`` gives the others, and ``run_on`` runs them.
 
     ``timer`` gets the stages of each run. ``api`` is that of the objects: only OpenGL's have the modes with copies.
     """
@@ -81,8 +93,12 @@ class Network:
     ) -> None:
         self.path, self.api = path, api
         self.mode: Mode = "gpu"
+        self.has_run = False
+        """True if it ran as a part of a bundle."""
         self._options, self._timer = options, timer
-        self._interpreter = fb.Interpreter(model_path=str(path))
+        self._model = interpreter_arguments(path)
+        self._parts = dict[str, Network]()
+        self._interpreter = fb.Interpreter(**self._model)
         self.feedback: dict[int, int] = {}
         """The input that each output feeds."""
         self._further = further
@@ -143,8 +159,25 @@ class Network:
     def metadata(self) -> ModelMetadata:
         """The statements of the model's file about itself."""
         if self._metadata is None:
-            self._metadata = read_metadata(self.path)
+            self._metadata = read_metadata(content_of(self.path) or self.path)
         return self._metadata
+
+    @property
+    def bundle(self) -> Mapping[str, bytes]:
+        """The files of the model's bundle by name; none for a model of its own."""
+        return models_of(self.path)
+
+    def part(self, name: str) -> Network:
+        """The network of a model in the bundle, on the same objects. Raises ModelError if there is none."""
+        if name == name_in_bundle(self.path):
+            return self
+        if name not in self._parts:
+            self._parts[name] = self._open_part(name)
+        return self._parts[name]
+
+    def _open_part(self, name: str) -> Network:
+        token = self._options.model_token and f"{self._options.model_token}-{name}"
+        return Network(self.path / name, replace(self._options, model_token=token), self._timer, api=self.api)
 
     def takes_any_size(self, tensor: int) -> bool:
         """True if ``resize`` may change an input: sides in its signature are unknown."""
@@ -161,7 +194,8 @@ class Network:
     @property
     def uploads(self) -> tuple[str, ...]:
         """The reasons under which ``fb.transfers`` counts planes that come to the inputs from the CPU."""
-        return tuple(f"input tensor {tensor} '{self.names[tensor]}'{FROM_ARRAY}" for tensor in self.inputs)
+        own = (f"input tensor {tensor} '{self.names[tensor]}'{FROM_ARRAY}" for tensor in self.inputs)
+        return (*own, *(reason for part in self._parts.values() for reason in part.uploads))
 
     def bind(
         self,
@@ -183,7 +217,7 @@ class Network:
     def bind_sampled(self, tensor: int, obj: Any, sampling: Sampling) -> None:
         """Bind as ``bind``, with the arguments in one value."""
         self._bound[tensor] = obj, sampling
-        self._delegate.bind_buffer_to_tensor(obj, tensor, **sampling._asdict())
+        self._delegate.bind_buffer_to_tensor(obj, tensor, **sampling.arguments)
 
     def bind_outputs(self) -> Outputs:
         """Bind a buffer, made once, to each output; the result reads them after each ``run``.
@@ -223,12 +257,23 @@ class Network:
 
         A model of two pictures gets ``previous`` in the first input, or, if it is None, the same picture in both.
         """
+        if sampling.part:
+            return self._run_part(frame, sampling)
         outputs = self._outputs or self.bind_outputs()
         *first, last = self.inputs
         self.bind_sampled(last, frame, sampling)
         for tensor in first:
             self.bind_sampled(tensor, frame if previous is None else previous, sampling)
         self.run()
+        return outputs
+
+    def _run_part(self, frame: Any, sampling: Sampling) -> Outputs:
+        """Run a model of the bundle. Its first run, which may be in any frame, compiles and loads weights."""
+        part = self.part(sampling.part)
+        part.mode = self.mode
+        with contextlib.nullcontext() if part.has_run else fb.transfer_guard("allow"):
+            outputs = part.run_on(frame, sampling._replace(part=""))
+        part.has_run = True
         return outputs
 
     def run(self) -> None:
@@ -268,6 +313,8 @@ class Network:
     def close(self) -> None:
         """Free the model's memory on the GPU, and the buffers of ``bind_outputs``."""
         self._delegate.close()
+        for part in self._parts.values():
+            part.close()
         for _, postprocess in (each for kept in self._postprocesses.values() for each in kept):
             postprocess.close()
         for buffer in self._outputs.buffers.values() if self._outputs is not None else ():
@@ -316,9 +363,9 @@ class Network:
         """The interpreter of the mode, made when it is first used."""
         if self.mode not in self._unbound:
             interpreter = (
-                fb.Interpreter(model_path=str(self.path), num_threads=THREADS, delegate="cpu")
+                fb.Interpreter(**self._model, num_threads=THREADS, delegate="cpu")
                 if self.mode == "cpu"
-                else fb.Interpreter(model_path=str(self.path))
+                else fb.Interpreter(**self._model)
             )
             if self.mode == "copying":
                 self._delegated(interpreter)

@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 import framebind as fb
 
+from .assets import PHOTOGRAPH
 from .layouts import Layout, PictureShape, map_shape, picture_shape
 from .model_metadata import ModelMetadata
 from .network import Crop, Network, Sampling, Values
@@ -26,7 +27,8 @@ from .network import Crop, Network, Sampling, Values
 class Model(Protocol):
     """A model's file, and the shapes, names and layouts of its inputs and outputs by tensor index.
 
-    A Network is one, and a ModelFile.
+    A Network is one, and a ModelFile. Of a ``.task`` bundle it is the first network; ``bundle`` has the files by name,
+    and ``part`` gives the other networks.
     """
 
     @property
@@ -41,6 +43,9 @@ class Model(Protocol):
     def layouts(self) -> Mapping[int, Layout]: ...
     @property
     def metadata(self) -> ModelMetadata: ...
+    @property
+    def bundle(self) -> Mapping[str, bytes]: ...
+    def part(self, name: str, /) -> Model: ...
 
 
 def picture_of(model: Model) -> PictureShape | None:
@@ -194,7 +199,7 @@ class Drawing:
 
 def draw_found(scene: Scene, finder: Finder, show: Show | None = None) -> Drawing:
     """Make the picture of what a finder finds: its marks come over what ``show`` draws, or over the frame."""
-    network, (image, *_), found = scene.network, scene.network.inputs, list[dict[str, Any]]()
+    network, found = scene.network, list[dict[str, Any]]()
     outputs = network.bind_outputs()
     buffers = list(outputs.buffers.values())
 
@@ -202,9 +207,7 @@ def draw_found(scene: Scene, finder: Finder, show: Show | None = None) -> Drawin
         nonlocal found
 
         def run(sampling: Sampling) -> Sequence[npt.NDArray[np.float32]]:
-            network.bind_sampled(image, frame, sampling)
-            network.run()
-            return outputs
+            return network.run_on(frame, sampling)
 
         if show is None:
             scene.picture.copy_from(frame)
@@ -268,6 +271,8 @@ class VideoTask:
     """True if the drawing hides parts of the frame, so that a frame itself, with marks, is never to be shown."""
     enlarges: Callable[[Network], int] | None = None
     """Gives the number of times that saved pictures are larger than the frames; None: they have the frames' size."""
+    photograph: Path = PHOTOGRAPH
+    """The photograph that moves in a demo without a source."""
     fits: Callable[[Model], Fit | None] | None = None
     """Says whether a model without a named task is for this one, from its file alone; None if it is not.
 

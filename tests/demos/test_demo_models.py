@@ -157,9 +157,17 @@ def test_what_is_known_is_pinned_or_from_the_guide() -> None:
         assert (known.sha256 is None and known.address == f"{guide}{name}.tflite") or len(str(known.sha256)) == 64
 
 
-@pytest.mark.parametrize("name", [name for name, known in models.MODELS.items() if known.sha256])
+@pytest.mark.parametrize(
+    "name", [name for name, known in models.MODELS.items() if known.sha256 and ".tflite" in known.address]
+)
 def test_pinned_digests_are_those_of_the_files_here(name: str, model_path: Callable[[str], Path]) -> None:
     assert digest(model_path(name).read_bytes()) == models.MODELS[name].sha256
+
+
+def test_a_pinned_bundle_has_the_digest_of_the_file_here(model_path: Callable[[str], Path]) -> None:
+    file = model_path("selfie_segmentation").with_name("face_landmarker.task")
+    assert digest(file.read_bytes()) == models.MODELS["face_landmarker"].sha256
+    assert models.find_model("face_landmarker").name == file.name
 
 
 # The command ----------------------------------------------------------------------------------------------------------

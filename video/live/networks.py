@@ -91,6 +91,7 @@ class StreamNetwork(Network):
         self.path, self.mode, self.shared, self.api = path, "gpu", shared, GL
         self._networks, self._is_resized = networks, False
         self._bound, self._on_cpu, self._outputs = {}, frozenset(), None
+        self._parts, self.has_run = {}, False
         self.feedback = shared.network.feedback
 
     @property
@@ -117,6 +118,9 @@ class StreamNetwork(Network):
     @property
     def metadata(self) -> ModelMetadata:
         return self.shared.network.metadata
+
+    def _open_part(self, name: str) -> Network:
+        return self._networks.for_stream(str(self.path / name), "")
 
     def takes_any_size(self, tensor: int) -> bool:
         return self.shared.network.takes_any_size(tensor)

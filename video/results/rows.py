@@ -20,6 +20,10 @@ _Columns = TypedDict(
         "point_scores": list[float] | None,
         "corners": list[list[float]] | None,
         "share": float | None,
+        "depths": list[float] | None,
+        "world_points": list[list[float]] | None,
+        "side": str | None,
+        "blendshapes": list[float] | None,
         "mask": dict[str, Any] | None,
     },
 )
@@ -32,7 +36,9 @@ class Row(_Columns, total=False):
     ``frame`` the number of the frame from the first one that was read. ``score`` is from 0 to 1; ``box`` is left, top,
     right, bottom, and ``points`` are x, y, in pixels of the picture, as are the four ``corners`` of an oriented box;
     ``share`` is the part of the picture, from 0 to 1, that the class covers; ``mask`` is where, as COCO's run-length
-    encoding, if masks were asked for so. Rows of the task "raw" have a further key ``outputs``: an array for each
+    encoding, if masks were asked for so. ``depths`` are the points' z in pixels, negative towards the camera, and
+    ``world_points`` their x, y, z in metres; ``side`` is that of a hand, and ``blendshapes`` are those of a face by the
+    numbers of ``mp.tasks.vision.Blendshapes``. Rows of the task "raw" have a further key ``outputs``: an array for each
     output of the model.
     """
 

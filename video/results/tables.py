@@ -80,6 +80,7 @@ def parquet_schema() -> Any:
         ("frame", pa.int64()), ("class", pa.string()), ("score", pa.float32()),
         ("box", numbers), ("points", pa.list_(numbers)), ("point_scores", numbers),
         ("corners", pa.list_(numbers)), ("share", pa.float32()),
+        ("depths", numbers), ("world_points", pa.list_(numbers)), ("side", pa.string()), ("blendshapes", numbers),
         ("mask", pa.struct([("size", pa.list_(pa.int32())), ("counts", pa.string())])),
     ])  # fmt: skip
 

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from support.tiny_models import G, Op, T, build
+from support.model_metadata import with_json
+from support.tiny_models import G, Op, T, build, constants
 
 Array = npt.NDArray[Any]
 
@@ -19,6 +20,8 @@ def constant_network(
     input_shape: tuple[int, ...], outputs: Sequence[Array], *, dtype: str = "float32", more: Sequence[Any] = ()
 ) -> bytes:
     """A model whose outputs are these float32 arrays. ``more`` has shapes of further inputs, which nothing reads."""
+    if dtype == "float32" and not more and len(input_shape) == 4 and input_shape[1] == input_shape[2]:
+        return constants(*(values.astype(np.float32) for values in outputs), side=input_shape[1])
     axes = list(range(len(input_shape)))
     tensors = [T("x", input_shape, dtype=dtype), T("axes", (len(axes),), axes, "int32"), T("most", ())]
     operators = [Op("REDUCE_MAX", [0, 1], [2])]
@@ -69,5 +72,44 @@ def one_face() -> bytes:
                 (1, 32, 32, 3), [landmarks, np.full((1, 1, 1, 1), 4, np.float32)]
             ),
             "face_blendshapes.tflite": constant_network((1, 146, 2), [np.linspace(0, 1, 52, dtype=np.float32)]),
+        }
+    )
+
+
+def one_hand() -> bytes:
+    """A bundle for HandLandmarker that sees one hand in the middle: the line from left to right through its region."""
+    palm = 3.0, [-4, -4, 24, 24, -4, -4, 0, 0, 6, -4, *[0] * 8]
+    hand = np.column_stack([np.linspace(0, 32, 21), np.full(21, 16), np.zeros(21)]).astype(np.float32).reshape(1, 63)
+    outputs = [hand, np.float32([[0.9]]), np.float32([[0.8]]), hand]
+    return bundle(
+        {
+            "hand_detector.tflite": constant_network((1, 192, 192, 3), found_at_anchors(2016, 18, {600: palm})),
+            "hand_landmarks_detector.tflite": constant_network((1, 32, 32, 3), outputs),
+        }
+    )
+
+
+def one_gesture() -> bytes:
+    """A bundle for GestureRecognizer: the hand of ``one_hand``, whose gesture is a fist."""
+    gestures = {
+        "gesture_embedder.tflite": constant_network((1, 21, 3), [np.ones((1, 8))], more=[(1, 1), (1, 21, 3)]),
+        "canned_gesture_classifier.tflite": with_json(
+            constant_network((1, 8), [np.float32([[0.05, 0.9]])]), names=["None", "Closed_Fist"]
+        ),
+    }
+    return bundle({"hand_landmarker.task": one_hand(), "hand_gesture_recognizer.task": bundle(gestures)})
+
+
+def one_person() -> bytes:
+    """A bundle for PoseLandmarker that sees one person, with all landmarks in the middle of the region, and a mask."""
+    rows = np.tile(np.float32([16, 16, 3.2, 2, -2]), (39, 1))
+    rows[34, 1] = 0.0
+    person = {28 * 14 * 2 + 14 * 2: (3.0, [0, 0, 20, 20, -4, -4, -4, -32, 0, 0, 0, 0])}
+    outputs = [rows.reshape(1, 195), np.float32([[0.9]]), np.full((1, 32, 32, 1), 2, np.float32)]
+    outputs += [np.full((1, 8, 8, 39), -9, np.float32), np.zeros((1, 117), np.float32)]
+    return bundle(
+        {
+            "pose_detector.tflite": constant_network((1, 224, 224, 3), found_at_anchors(2254, 12, person)),
+            "pose_landmarks_detector.tflite": constant_network((1, 32, 32, 3), outputs),
         }
     )

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from framebind import mp
-from framebind.video.mediapipe.core.bundle import read_bundle
+from framebind.video.bundles import read_bundle
 from framebind.video.mediapipe.core.geometry_file import read_geometry
 from support.video.task_bundles import bundle, constant_network
 

@@ -10,7 +10,7 @@ import pytest
 
 from framebind import mp
 from framebind.video.mediapipe.solutions.pose import smooth_mask
-from support.video.task_bundles import bundle, constant_network, found_at_anchors, one_face
+from support.video.task_bundles import constant_network, found_at_anchors, one_face, one_hand, one_person
 
 PICTURE = np.zeros((200, 400, 3), np.uint8)
 solutions = mp.solutions
@@ -21,24 +21,8 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with stand-ins for the files that solutions look for."""
     folder = tmp_path_factory.mktemp("models")
     (folder / "face_landmarker.task").write_bytes(one_face())
-    palm = 3.0, [-4, -4, 24, 24, -4, -4, 0, 0, 6, -4, *[0] * 8]
-    hand = np.column_stack([np.linspace(0, 32, 21), np.full(21, 16), np.zeros(21)]).astype(np.float32).reshape(1, 63)
-    outputs = [hand, np.float32([[0.9]]), np.float32([[0.8]]), hand]
-    hands = {
-        "hand_detector.tflite": constant_network((1, 192, 192, 3), found_at_anchors(2016, 18, {600: palm})),
-        "hand_landmarks_detector.tflite": constant_network((1, 32, 32, 3), outputs),
-    }
-    (folder / "hand_landmarker.task").write_bytes(bundle(hands))
-    rows = np.tile(np.float32([16, 16, 3.2, 2, -2]), (39, 1))
-    rows[34, 1] = 0.0
-    person = {28 * 14 * 2 + 14 * 2: (3.0, [0, 0, 20, 20, -4, -4, -4, -32, 0, 0, 0, 0])}
-    outputs = [rows.reshape(1, 195), np.float32([[0.9]]), np.full((1, 32, 32, 1), 2, np.float32)]
-    outputs += [np.full((1, 8, 8, 39), -9, np.float32), np.zeros((1, 117), np.float32)]
-    poses = {
-        "pose_detector.tflite": constant_network((1, 224, 224, 3), found_at_anchors(2254, 12, person)),
-        "pose_landmarks_detector.tflite": constant_network((1, 32, 32, 3), outputs),
-    }
-    (folder / "pose_landmarker_full.task").write_bytes(bundle(poses))
+    (folder / "hand_landmarker.task").write_bytes(one_hand())
+    (folder / "pose_landmarker_full.task").write_bytes(one_person())
     mask = np.full((1, 8, 8, 1), 0.25, np.float32)
     (folder / "selfie_segmentation.tflite").write_bytes(constant_network((1, 8, 8, 3), [mask]))
     seen = {48 * 24 + 24: (3.0, [0, 0, 48, 48, *[0] * 12]), 5: (0.1, [0, 0, 9, 9, *[0] * 12])}  # 0.1 is less than 0.6

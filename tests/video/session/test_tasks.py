@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ import numpy.typing as npt
 import pytest
 
 import framebind as fb
+from framebind.video.bundles import content_of, models_of
 from framebind.video.layouts import Layout
 from framebind.video.model_metadata import ModelMetadata, read_metadata
 from framebind.video.network import Sampling, sampled, shapes
@@ -21,6 +22,7 @@ from framebind.video.results.rows import make_rows
 from framebind.video.tasks import find_task, task_names
 from support import tiny_models
 from support.demo_models import NAMES, SIDE, brightness, color_classifier, moved, outputs_of, segments
+from support.video.task_bundles import one_gesture, one_hand, one_person
 
 Array = npt.NDArray[Any]
 SIZE = (200, 150)
@@ -32,11 +34,12 @@ MODELS = {
     "matte": "selfie_segmentation",
     "segment": "deeplabv3_257_mv_gpu",
 }
+BUNDLES = {"gestures": one_gesture, "hands": one_hand, "pose": one_person}
 
 
 @dataclass
 class CpuModel:
-    """A model on LiteRT's CPU interpreter."""
+    """A model on LiteRT's CPU interpreter: a file, or a model of a bundle."""
 
     path: Path
     inputs: dict[int, tuple[int, ...]] = field(init=False)
@@ -44,17 +47,25 @@ class CpuModel:
     names: dict[int, str] = field(init=False)
     layouts: dict[int, Layout] = field(init=False)
     metadata: ModelMetadata = field(init=False)
+    bundle: Mapping[str, bytes] = field(init=False)
 
     def __post_init__(self) -> None:
-        self._interpreter = litert.Interpreter(model_path=str(self.path))
+        content = content_of(self.path) or self.path.read_bytes()
+        self._interpreter = litert.Interpreter(model_content=content)
         self._interpreter.allocate_tensors()
-        self.metadata = read_metadata(self.path)
+        self.metadata, self.bundle = read_metadata(content), models_of(self.path)
+        self._parts = {name: CpuModel(self.path / name) for name in self.bundle if name.endswith(".tflite")}
         details = self._interpreter.get_input_details(), self._interpreter.get_output_details()
         self.inputs, self.outputs = map(shapes, details)
         self.names = {each["index"]: each["name"] for each in details[1]}
         self.layouts = dict.fromkeys((*self.inputs, *self.outputs), "nhwc")
 
+    def part(self, name: str) -> CpuModel:
+        return self._parts[name]
+
     def run(self, picture: npt.NDArray[np.uint8], sampling: Sampling) -> list[npt.NDArray[np.float32]]:
+        if sampling.part:
+            return self._parts[sampling.part].run(picture, sampling._replace(part=""))
         ((tensor, shape),) = self.inputs.items()
         values = sampled(picture, shape[1:3], sampling)
         self._interpreter.set_tensor(tensor, (values[None] - np.float32(sampling.mean)) / np.float32(sampling.std))
@@ -81,6 +92,10 @@ def test_rows_are_those_of_the_cpu(
     )
     if task in MODELS:
         path = model_path(MODELS[task])
+    if task == "face":
+        path = model_path("selfie_segmentation").with_name("face_landmarker.task")
+    if task in BUNDLES:
+        (path := tmp_path / "small.task").write_bytes(BUNDLES[task]())
     rgb = photograph("astronaut", *SIZE)
     pictures = [rgb, np.roll(rgb, 3, axis=1)]
     (folder := tmp_path / "frames").mkdir()
@@ -102,13 +117,14 @@ def test_rows_are_those_of_the_cpu(
     for row, other in zip(rows, expected, strict=True):
         assert row["score"] == pytest.approx(other["score"], abs=0.02)
         assert row["share"] == pytest.approx(other["share"], abs=0.005)
-        for name in ("box", "points"):
+        for name in ("box", "points", "depths", "world_points"):
             assert (row[name] is None) == (other[name] is None)
             # The sampler of a GPU has 8 bits for places between two texels; a mean over 17 points hides no single one.
             if other[name] is not None:
                 np.testing.assert_allclose(row[name], other[name], atol=0.5)
         for name, values in other.get("outputs", {}).items():
             np.testing.assert_allclose(row.get("outputs", {})[name], values, atol=0.02)
+        assert row["side"] == other["side"] and row["blendshapes"] == pytest.approx(other["blendshapes"], abs=0.02)
         assert row["point_scores"] == pytest.approx(other["point_scores"], abs=0.03)
 
 

@@ -10,7 +10,7 @@ from ..calculators.anchors import anchor_middles
 from ..calculators.detections import Detections, decode_detections, project_detections
 from ..calculators.regions import region_matrix, region_of
 from ..calculators.suppression import suppress_weighted
-from .network import TaskNetwork
+from .network import PictureNetwork
 
 Array = npt.NDArray[Any]
 
@@ -24,7 +24,7 @@ class AnchorDetector:
 
     def __init__(
         self,
-        network: TaskNetwork,
+        network: PictureNetwork,
         strides: tuple[int, ...],
         points: int,
         confidence: float,
@@ -38,10 +38,11 @@ class AnchorDetector:
         self._network = network.expect((1, side, side, 3), (1, count, 4 + 2 * points), (1, count, 1))
         self._side, self._confidence, self._overlap = side, confidence, overlap
 
-    def find(self, pixels: Array, rectangle: Array) -> Detections:
-        """The detections in a rectangle (5) of a picture (height, width, 3), best first, in its coordinates."""
+    def find(self, pixels: Any, rectangle: Array) -> Detections:
+        """The detections in a rectangle (5) of a picture, best first, in its coordinates."""
         size = pixels.shape[1], pixels.shape[0]
         region = region_of(rectangle, size, aspect=1.0)
-        boxes, logits = self._network.run_on(pixels, region, replicate=False)[:2]
+        outputs = self._network.run_on(pixels, region, replicate=False)
+        boxes, logits = outputs[0], outputs[1]
         found = decode_detections(boxes[0], logits.ravel(), self._anchors, self._side, self._confidence)
         return project_detections(suppress_weighted(found, self._overlap), region_matrix(region, size))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +18,32 @@ from .options import BaseOptions
 Array = npt.NDArray[Any]
 
 _DELEGATES = {BaseOptions.Delegate.CPU: "cpu", BaseOptions.Delegate.GPU: "gpu"}
+
+
+class PictureNetwork(Protocol):
+    """A network that looks at regions of pictures, wherever these are: ``TaskNetwork``, ``frames.FrameNetwork``."""
+
+    @property
+    def shapes(self) -> list[tuple[int, ...]]:
+        """The shapes of the inputs."""
+        ...
+
+    def expect(self, input_shape: tuple[int, ...], *outputs: tuple[int, ...]) -> PictureNetwork:
+        """This network, if its first input and first outputs have these shapes; -1 fits any side."""
+        ...
+
+    def run_on(self, picture: Any, region: Region, /, *, replicate: bool = True) -> Sequence[Array]:
+        """The outputs for a region of a picture, whose ``shape`` is (height, width, 3)."""
+        ...
+
+
+OpenNetwork = Callable[[bytes, str], PictureNetwork]
+"""Opens a network from its bytes and its name."""
+
+
+def on_arrays(delegate: BaseOptions.Delegate | None) -> OpenNetwork:
+    """The opener of networks that look at arrays of pixels."""
+    return partial(TaskNetwork, delegate=delegate)
 
 
 class TaskNetwork:
@@ -40,12 +68,7 @@ class TaskNetwork:
 
     def expect(self, input_shape: tuple[int, ...], *outputs: tuple[int, ...]) -> TaskNetwork:
         """This network, if its first input and first outputs have these shapes; -1 fits any side."""
-        for what, found, expected in (
-            ("input", self.shapes[:1], (input_shape,)),
-            ("outputs", self.outputs[: len(outputs)], outputs),
-        ):
-            if len(found) != len(expected) or not all(map(_fits, found, expected)):
-                raise fb.ModelError(f"{self.name} has the {what} {found}; this task needs {list(expected)}")
+        check_shapes(self.name, self.shapes, self.outputs, input_shape, outputs)
         return self
 
     @property
@@ -81,6 +104,22 @@ class TaskNetwork:
         scale = np.array([1 / (255 * each) for each in std], np.float32)
         offset = np.array([-one / each for one, each in zip(mean, std, strict=True)], np.float32)
         return pixels * scale + offset
+
+
+def check_shapes(
+    name: str,
+    inputs: list[tuple[int, ...]],
+    outputs: list[tuple[int, ...]],
+    input_shape: tuple[int, ...],
+    output_shapes: tuple[tuple[int, ...], ...],
+) -> None:
+    """Raise ModelError if the first input and the first outputs of a network have other shapes; -1 fits any side."""
+    for what, found, expected in (
+        ("input", inputs[:1], (input_shape,)),
+        ("outputs", outputs[: len(output_shapes)], output_shapes),
+    ):
+        if len(found) != len(expected) or not all(map(_fits, found, expected)):
+            raise fb.ModelError(f"{name} has the {what} {found}; this task needs {list(expected)}")
 
 
 def _real(values: Array, scale: float, zero: int) -> Array:

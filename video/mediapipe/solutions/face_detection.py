@@ -7,8 +7,9 @@ from typing import Any, NamedTuple
 
 import numpy.typing as npt
 
+from ...bundles import read_bundle
 from ..core.anchor_detector import AnchorDetector
-from ..core.bundle import read_asset, read_bundle
+from ..core.asset import read_asset
 from ..core.errors import TaskError
 from ..core.network import TaskNetwork
 from ..vision.face_detector import POINTS, face_detector
@@ -57,7 +58,8 @@ class FaceDetection(Solution):
             self._detector = AnchorDetector(network, (4,), POINTS, FULL_RANGE_CONFIDENCE, 0.3, per_layer=1)
         else:
             files = read_bundle(read_asset(model_of("face_landmarker.task")), (DETECTOR,))
-            self._detector = face_detector(files[DETECTOR], None, min_detection_confidence, 0.3)
+            network = TaskNetwork(files[DETECTOR], DETECTOR, None)
+            self._detector = face_detector(network, min_detection_confidence, 0.3)
 
     def process(self, image: Array) -> FaceDetections:
         """The faces of a picture (height, width, 3), RGB. ValueError for another array."""

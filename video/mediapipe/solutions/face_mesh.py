@@ -64,7 +64,7 @@ class FaceMesh(Solution):
     def process(self, image: Array) -> Faces:
         """The faces of a picture (height, width, 3), RGB. ValueError for another array."""
         faces = self._pipeline.find(*self._next(image))
-        return Faces([landmark_list(face[: self._count]) for face in faces] or None)
+        return Faces([landmark_list(face.landmarks[: self._count]) for face in faces] or None)
 
     def reset(self) -> None:
         """Forget the faces so far."""

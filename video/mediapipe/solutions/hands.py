@@ -8,10 +8,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from ...bundles import read_bundle
 from ..calculators.rectangles import box_rectangles, transform_rectangles
 from ..calculators.tracking import associate
 from ..core.anchor_detector import AnchorDetector
-from ..core.bundle import read_asset, read_bundle
+from ..core.asset import read_asset
 from ..core.network import TaskNetwork
 from ..core.tracker import Tracker
 from ..vision.connections import HandLandmarksConnections as Lines
@@ -69,7 +70,7 @@ class Hands(Solution):
         files = read_bundle(read_asset(model_of(name)), (DETECTOR, LANDMARKS))
         palms = TaskNetwork(files[DETECTOR], DETECTOR, None)
         self._detector = AnchorDetector(palms, PALM_STRIDES, PALM_POINTS, min_detection_confidence, 0.3)
-        self._landmarks = HandLandmarks(files[LANDMARKS], None)
+        self._landmarks = HandLandmarks(TaskNetwork(files[LANDMARKS], LANDMARKS, None))
         self._presence, self._count = min_tracking_confidence, max_num_hands
         self.reset()
 

@@ -7,9 +7,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from ...bundles import read_bundle
 from ..calculators.smoothing import LandmarkFilter
-from ..core.bundle import read_asset, read_bundle
+from ..core.asset import read_asset
 from ..core.errors import TaskError
+from ..core.network import TaskNetwork
 from ..core.tracker import Tracker
 from ..vision.connections import PoseLandmarksConnections
 from ..vision.landmark_names import PoseLandmark
@@ -65,8 +67,8 @@ class Pose(Solution):
             raise TaskError(f"model_complexity is 0, 1 or 2; it is {model_complexity}")
         name = f"pose_landmarker_{COMPLEXITIES[model_complexity]}.task"
         files = read_bundle(read_asset(model_of(name)), (DETECTOR, LANDMARKS))
-        self._detector = pose_detector(files[DETECTOR], None, min_detection_confidence, 0.3)
-        self._landmarks = PoseLandmarks(files[LANDMARKS], None)
+        self._detector = pose_detector(TaskNetwork(files[DETECTOR], DETECTOR, None), min_detection_confidence, 0.3)
+        self._landmarks = PoseLandmarks(TaskNetwork(files[LANDMARKS], LANDMARKS, None))
         self._presence, self._has_mask = min_tracking_confidence, enable_segmentation
         self._is_smooth = smooth_landmarks and not static_image_mode
         self._is_mask_smooth = smooth_segmentation and not static_image_mode

@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from ..calculators.regions import region_of
 from ..calculators.segments import confidence_masks
-from ..core.bundle import read_asset
+from ..core.asset import read_asset
 from ..core.errors import TaskError
 from ..core.network import TaskNetwork
 from .solution import Solution, model_of

@@ -10,10 +10,10 @@ import numpy.typing as npt
 
 from ..calculators.detections import Detections
 from ..core.anchor_detector import AnchorDetector
-from ..core.bundle import read_asset
+from ..core.asset import read_asset
 from ..core.containers import BoundingBox, Category, Detection, DetectionResult, NormalizedKeypoint
 from ..core.image import Image
-from ..core.network import TaskNetwork
+from ..core.network import PictureNetwork, TaskNetwork
 from ..core.options import BaseOptions, VisionTaskRunningMode, check_share
 from ..core.task import DetectingTask
 
@@ -56,23 +56,15 @@ class _Pipeline:
     def __init__(self, options: FaceDetectorOptions) -> None:
         check_share("min_detection_confidence", options.min_detection_confidence)
         check_share("min_suppression_threshold", options.min_suppression_threshold)
-        content = read_asset(options.base_options)
-        self._detector = face_detector(
-            content,
-            options.base_options.delegate,
-            options.min_detection_confidence,
-            options.min_suppression_threshold,
-        )
+        network = TaskNetwork(read_asset(options.base_options), "the face detector", options.base_options.delegate)
+        self._detector = face_detector(network, options.min_detection_confidence, options.min_suppression_threshold)
 
     def process(self, pixels: Array, rectangle: Array, milliseconds: int | None) -> DetectionResult:
         return to_result(self._detector.find(pixels, rectangle), (pixels.shape[1], pixels.shape[0]))
 
 
-def face_detector(
-    content: bytes, delegate: BaseOptions.Delegate | None, confidence: float, overlap: float
-) -> AnchorDetector:
-    """The detector of faces in a model's bytes."""
-    network = TaskNetwork(content, "the face detector", delegate)
+def face_detector(network: PictureNetwork, confidence: float, overlap: float) -> AnchorDetector:
+    """The detector of faces of a network."""
     return AnchorDetector(network, SHORT_RANGE, POINTS, confidence, overlap)
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 import framebind as fb
 
+from ...bundles import read_bundle
 from ...vision.ssd import sigmoid
 from ..calculators.blendshapes import NAMES, blendshape_points
 from ..calculators.face_geometry import face_matrix
@@ -19,11 +20,11 @@ from ..calculators.landmarks import decode_landmarks, project_landmarks
 from ..calculators.rectangles import box_rectangles, landmark_rectangle, transform_rectangles
 from ..calculators.regions import region_matrix, region_of
 from ..calculators.smoothing import LandmarkFilter, object_scale
-from ..core.bundle import read_asset, read_bundle
+from ..core.asset import read_asset
 from ..core.containers import Category, NormalizedLandmark, normalized_landmarks
 from ..core.geometry_file import read_geometry
 from ..core.image import Image
-from ..core.network import TaskNetwork
+from ..core.network import OpenNetwork, PictureNetwork, TaskNetwork, on_arrays
 from ..core.options import (
     BaseOptions,
     VisionTaskRunningMode,
@@ -107,18 +108,31 @@ class FaceLandmarkerResult:
     facial_transformation_matrixes: list[npt.NDArray[np.float32]]
 
 
+class Face(NamedTuple):
+    """A face as rows."""
+
+    landmarks: Array
+    """(478, 3), in the picture."""
+    presence: float
+    """The probability that the region has a face."""
+
+
 class FacePipeline:
     """The networks of faces. ``find`` gives rows; the task makes the result of them."""
 
-    def __init__(self, options: FaceLandmarkerOptions, *, is_smooth: bool = True) -> None:
+    def __init__(
+        self, options: FaceLandmarkerOptions, open_network: OpenNetwork | None = None, *, is_smooth: bool = True
+    ) -> None:
         self._options = options
         for name in ("min_face_detection_confidence", "min_face_presence_confidence", "min_tracking_confidence"):
             check_share(name, getattr(options, name))
         check_count("num_faces", options.num_faces)
         files = read_bundle(read_asset(options.base_options), (DETECTOR, LANDMARKS), (BLENDSHAPES, GEOMETRY))
         delegate = options.base_options.delegate
-        self._detector = face_detector(files[DETECTOR], delegate, options.min_face_detection_confidence, 0.5)
-        self._landmarks = FaceLandmarks(files[LANDMARKS], delegate)
+        open_network = open_network or on_arrays(delegate)
+        detector = open_network(files[DETECTOR], DETECTOR)
+        self._detector = face_detector(detector, options.min_face_detection_confidence, 0.5)
+        self._landmarks = FaceLandmarks(open_network(files[LANDMARKS], LANDMARKS))
         self._blendshapes = self._face = None
         if options.output_face_blendshapes:
             network = TaskNetwork(_needed(files, BLENDSHAPES), BLENDSHAPES, delegate)
@@ -132,8 +146,8 @@ class FacePipeline:
         """Forget the faces of earlier frames."""
         self._tracker = Tracker(self._options.num_faces, self._options.min_tracking_confidence)
 
-    def find(self, pixels: Array, rectangle: Array, milliseconds: float | None) -> list[Array]:
-        """The landmarks (478, 3) of each face."""
+    def find(self, pixels: Any, rectangle: Array, milliseconds: float | None) -> list[Face]:
+        """The faces in a picture."""
         size = pixels.shape[1], pixels.shape[0]
         stream = milliseconds is not None
 
@@ -142,25 +156,22 @@ class FacePipeline:
             boxes = box_rectangles(found.places, *EYES_OF_BOX, size, target=0.0)
             return transform_rectangles(boxes, size, MARGIN, square=False)[: self._options.num_faces]
 
-        faces: list[Array] = []
-        for region in self._tracker.regions(detect, stream=stream):
-            landmarks, presence = self._landmarks.find(pixels, region)
-            if presence > self._options.min_face_presence_confidence:
-                faces.append(landmarks)
+        faces = [self._landmarks.find(pixels, region) for region in self._tracker.regions(detect, stream=stream)]
+        faces = [face for face in faces if face.presence > self._options.min_face_presence_confidence]
         if stream:
-            self._tracker.follow([next_face(face, size) for face in faces])
+            self._tracker.follow([next_face(face.landmarks, size) for face in faces])
             faces = self._smoothed(faces, size, milliseconds or 0)
         return faces
 
-    def _smoothed(self, faces: list[Array], size: tuple[int, int], milliseconds: float) -> list[Array]:
+    def _smoothed(self, faces: list[Face], size: tuple[int, int], milliseconds: float) -> list[Face]:
         if self._filter is None:
             return faces
         if not faces:
             self._filter.reset()
             return faces
         units = np.array([size[0], size[1], size[0]], np.float32)
-        points = faces[0] * units
-        return [self._filter(points, milliseconds, object_scale(points)) / units]
+        points = faces[0].landmarks * units
+        return [faces[0]._replace(landmarks=self._filter(points, milliseconds, object_scale(points)) / units)]
 
     def blendshapes(self, landmarks: Array, size: tuple[int, int]) -> Array:
         """The 52 blendshapes of a face."""
@@ -172,30 +183,30 @@ class FacePipeline:
         size = pixels.shape[1], pixels.shape[0]
         shapes: list[list[Category]] = []
         matrices: list[Array] = []
-        for face in faces:
+        for face, _ in faces:
             if self._blendshapes is not None:
                 scores = self.blendshapes(face, size).tolist()
                 shapes.append([Category(i, s, None, n) for i, (s, n) in enumerate(zip(scores, NAMES, strict=True))])
             if self._face is not None and (matrix := face_matrix(face, self._face, size)) is not None:
                 matrices.append(matrix)
-        return FaceLandmarkerResult([normalized_landmarks(face) for face in faces], shapes, matrices)
+        return FaceLandmarkerResult([normalized_landmarks(face) for face, _ in faces], shapes, matrices)
 
 
 class FaceLandmarks:
     """The network of 478 landmarks."""
 
-    def __init__(self, content: bytes, delegate: BaseOptions.Delegate | None) -> None:
-        network = TaskNetwork(content, LANDMARKS, delegate)
+    def __init__(self, network: PictureNetwork) -> None:
         self._side = network.shapes[0][1]
         self._network = network.expect((1, self._side, self._side, 3), (1, 1, 1, 3 * COUNT), (1, 1, 1, 1))
 
-    def find(self, pixels: Array, rectangle: Array) -> tuple[Array, float]:
-        """The landmarks (478, 3) in a rectangle (5) of a picture, and the probability that it has a face."""
+    def find(self, pixels: Any, rectangle: Array) -> Face:
+        """The face in a rectangle (5) of a picture."""
         size = pixels.shape[1], pixels.shape[0]
         region = region_of(rectangle, size)
-        values, presence = self._network.run_on(pixels, region)[:2]
-        landmarks = decode_landmarks(values, COUNT, self._side)
-        return project_landmarks(landmarks, region_matrix(region, size)), float(sigmoid(presence.ravel()[0]))
+        outputs = self._network.run_on(pixels, region)
+        landmarks = decode_landmarks(outputs[0], COUNT, self._side)
+        presence = float(sigmoid(outputs[1].ravel()[0]))
+        return Face(project_landmarks(landmarks, region_matrix(region, size)), presence)
 
 
 def next_face(landmarks: Array, size: tuple[int, int]) -> Array:

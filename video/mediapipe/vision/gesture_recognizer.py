@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ...bundles import read_bundle
 from ..calculators.gestures import gesture_landmarks
-from ..core.bundle import read_asset, read_bundle
+from ..core.asset import read_asset
 from ..core.categories import CategoryFilter, ClassifierOptions
 from ..core.containers import Category, Landmark, NormalizedLandmark, normalized_landmarks, world_landmarks
 from ..core.image import Image
-from ..core.network import TaskNetwork
+from ..core.network import OpenNetwork, TaskNetwork
 from ..core.options import BaseOptions, ImageProcessingOptions, VisionTaskRunningMode
 from ..core.task import VisionTask
 from .hand_landmarker import Hand, HandLandmarkerOptions, HandPipeline, side_of
@@ -79,8 +80,10 @@ class _Classifier:
         return found[0] if found and found[0].category_name != NOTHING else None
 
 
-class _Pipeline:
-    def __init__(self, options: GestureRecognizerOptions) -> None:
+class GesturePipeline:
+    """The networks of hands and of their gestures."""
+
+    def __init__(self, options: GestureRecognizerOptions, open_network: OpenNetwork | None = None) -> None:
         files = read_bundle(read_asset(options.base_options), (HANDS, GESTURES))
         base = BaseOptions(model_asset_buffer=files[HANDS], delegate=options.base_options.delegate)
         hands = HandLandmarkerOptions(
@@ -91,7 +94,7 @@ class _Pipeline:
             options.min_hand_presence_confidence,
             options.min_tracking_confidence,
         )
-        self._hands = HandPipeline(hands)
+        self._hands = HandPipeline(hands, open_network)
         parts = read_bundle(files[GESTURES], (EMBEDDER, CANNED), (CUSTOM,))
         self._embedder = TaskNetwork(parts[EMBEDDER], EMBEDDER, options.base_options.delegate)
         kinds = (
@@ -101,11 +104,17 @@ class _Pipeline:
             _Classifier(parts[name], name, given, options.base_options) for name, given in kinds if name in parts
         ]
 
-    def process(self, pixels: Array, rectangle: Array, milliseconds: int | None) -> GestureRecognizerResult:
-        hands = self._hands.find(pixels, rectangle, milliseconds)
+    def find(self, pixels: Any, rectangle: Array, milliseconds: float | None) -> list[tuple[Hand, Category]]:
+        """The hands in a picture, and the gesture of each."""
         size, rotation = (pixels.shape[1], pixels.shape[0]), float(rectangle[4])
+        hands = self._hands.find(pixels, rectangle, milliseconds)
+        return [(hand, self._gesture(hand, rotation, size)) for hand in hands]
+
+    def process(self, pixels: Array, rectangle: Array, milliseconds: int | None) -> GestureRecognizerResult:
+        found = self.find(pixels, rectangle, milliseconds)
+        hands = [hand for hand, _ in found]
         return GestureRecognizerResult(
-            [[self._gesture(hand, rotation, size)] for hand in hands],
+            [[gesture] for _, gesture in found],
             [[side_of(hand)] for hand in hands],
             [normalized_landmarks(hand.landmarks) for hand in hands],
             [world_landmarks(hand.world) for hand in hands],
@@ -134,7 +143,7 @@ class GestureRecognizer(VisionTask[GestureRecognizerOptions, GestureRecognizerRe
     """
 
     options_type = GestureRecognizerOptions
-    pipeline_type = _Pipeline
+    pipeline_type = GesturePipeline
 
     def recognize(
         self, image: Image, image_processing_options: ImageProcessingOptions | None = None

@@ -9,15 +9,16 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from ...bundles import read_bundle
 from ..calculators.landmarks import decode_landmarks, project_landmarks, turn_world_landmarks
 from ..calculators.rectangles import box_rectangles, hand_rectangle, transform_rectangles
 from ..calculators.regions import region_matrix, region_of
 from ..calculators.tracking import associate_hands, distinct_hands
 from ..core.anchor_detector import AnchorDetector
-from ..core.bundle import read_asset, read_bundle
+from ..core.asset import read_asset
 from ..core.containers import Category, Landmark, NormalizedLandmark, normalized_landmarks, world_landmarks
 from ..core.image import Image
-from ..core.network import TaskNetwork
+from ..core.network import OpenNetwork, PictureNetwork, on_arrays
 from ..core.options import BaseOptions, VisionTaskRunningMode, check_count, check_share
 from ..core.task import DetectingTask
 from ..core.tracker import Tracker
@@ -106,17 +107,17 @@ class Hand(NamedTuple):
 class HandLandmarks:
     """The network of a hand's landmarks."""
 
-    def __init__(self, content: bytes, delegate: BaseOptions.Delegate | None) -> None:
-        network = TaskNetwork(content, LANDMARKS, delegate)
+    def __init__(self, network: PictureNetwork) -> None:
         self._side = network.shapes[0][1]
         outputs = ((1, 3 * COUNT), (1, 1), (1, 1), (1, 3 * COUNT))
         self._network = network.expect((1, self._side, self._side, 3), *outputs)
 
-    def find(self, pixels: Array, rectangle: Array) -> Hand:
+    def find(self, pixels: Any, rectangle: Array) -> Hand:
         """The hand in a rectangle (5) of a picture."""
         size = pixels.shape[1], pixels.shape[0]
         region = region_of(rectangle, size)
-        values, presence, right, world = self._network.run_on(pixels, region)[:4]
+        outputs = self._network.run_on(pixels, region)
+        values, presence, right, world = (outputs[number] for number in range(4))
         landmarks = decode_landmarks(values, COUNT, self._side, DEPTH)
         return Hand(
             project_landmarks(landmarks, region_matrix(region, size)),
@@ -129,21 +130,21 @@ class HandLandmarks:
 class HandPipeline:
     """The networks of hands. ``find`` gives rows; the task makes the result of them."""
 
-    def __init__(self, options: HandLandmarkerOptions) -> None:
+    def __init__(self, options: HandLandmarkerOptions, open_network: OpenNetwork | None = None) -> None:
         for name in ("min_hand_detection_confidence", "min_hand_presence_confidence", "min_tracking_confidence"):
             check_share(name, getattr(options, name))
         check_count("num_hands", options.num_hands)
         files = read_bundle(read_asset(options.base_options), (DETECTOR, LANDMARKS))
-        delegate = options.base_options.delegate
-        palms = TaskNetwork(files[DETECTOR], DETECTOR, delegate)
+        open_network = open_network or on_arrays(options.base_options.delegate)
+        palms = open_network(files[DETECTOR], DETECTOR)
         confidence = options.min_hand_detection_confidence
         self._detector = AnchorDetector(palms, PALM_STRIDES, PALM_POINTS, confidence, 0.3)
-        self._landmarks = HandLandmarks(files[LANDMARKS], delegate)
+        self._landmarks = HandLandmarks(open_network(files[LANDMARKS], LANDMARKS))
         self._presence = options.min_hand_presence_confidence
         self._count = options.num_hands
         self._tracker = Tracker(options.num_hands, options.min_tracking_confidence, associate_hands)
 
-    def find(self, pixels: Array, rectangle: Array, milliseconds: int | None) -> list[Hand]:
+    def find(self, pixels: Any, rectangle: Array, milliseconds: float | None) -> list[Hand]:
         """The hands in a picture; each once."""
         size = pixels.shape[1], pixels.shape[0]
         stream = milliseconds is not None

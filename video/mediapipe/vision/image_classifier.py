@@ -9,7 +9,7 @@ from typing import Any
 import numpy.typing as npt
 
 from ..calculators.regions import region_of
-from ..core.bundle import read_asset
+from ..core.asset import read_asset
 from ..core.categories import CategoryFilter
 from ..core.containers import ClassificationResult, Classifications
 from ..core.image import Image

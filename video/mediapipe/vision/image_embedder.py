@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..calculators.regions import region_of
-from ..core.bundle import read_asset
+from ..core.asset import read_asset
 from ..core.containers import Embedding, EmbeddingResult
 from ..core.errors import TaskError
 from ..core.image import Image

@@ -12,7 +12,7 @@ import framebind as fb
 
 from ..calculators.regions import region_of
 from ..calculators.segments import activated, category_mask, confidence_masks
-from ..core.bundle import read_asset
+from ..core.asset import read_asset
 from ..core.errors import TaskError
 from ..core.image import Image, ImageFormat
 from ..core.network import TaskNetwork

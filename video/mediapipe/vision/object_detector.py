@@ -12,7 +12,7 @@ import numpy.typing as npt
 from ...vision.ssd import is_selected, selected
 from ..calculators.detections import Detections, project_detections
 from ..calculators.regions import region_matrix, region_of
-from ..core.bundle import read_asset
+from ..core.asset import read_asset
 from ..core.categories import CategoryFilter
 from ..core.containers import Detection, DetectionResult
 from ..core.errors import UnsupportedError

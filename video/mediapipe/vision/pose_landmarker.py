@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from ...bundles import read_bundle
 from ...vision.ssd import sigmoid
 from ..calculators.detections import Detections
 from ..calculators.heat_maps import refine_landmarks
@@ -18,10 +19,10 @@ from ..calculators.rectangles import alignment_rectangles, transform_rectangles
 from ..calculators.regions import region_matrix, region_of
 from ..calculators.smoothing import LandmarkFilter, VisibilityFilter
 from ..core.anchor_detector import AnchorDetector
-from ..core.bundle import read_asset, read_bundle
+from ..core.asset import read_asset
 from ..core.containers import Landmark, NormalizedLandmark, normalized_landmarks, world_landmarks
 from ..core.image import Image, ImageFormat
-from ..core.network import TaskNetwork
+from ..core.network import OpenNetwork, PictureNetwork, on_arrays
 from ..core.options import BaseOptions, VisionTaskRunningMode, check_count, check_share
 from ..core.task import DetectingTask
 from ..core.tracker import Tracker
@@ -111,17 +112,17 @@ class Pose(NamedTuple):
 class PoseLandmarks:
     """The network of a person's landmarks and mask."""
 
-    def __init__(self, content: bytes, delegate: BaseOptions.Delegate | None) -> None:
-        network = TaskNetwork(content, LANDMARKS, delegate)
+    def __init__(self, network: PictureNetwork) -> None:
         self._side = network.shapes[0][1]
         outputs = ((1, 5 * ALL), (1, 1), (1, -1, -1, 1), (1, -1, -1, ALL), (1, 3 * ALL))
         self._network = network.expect((1, self._side, self._side, 3), *outputs)
 
-    def find(self, pixels: Array, rectangle: Array, *, mask: bool) -> Pose:
+    def find(self, pixels: Any, rectangle: Array, *, mask: bool) -> Pose:
         """The person in a rectangle (5) of a picture."""
         size = pixels.shape[1], pixels.shape[0]
         region = region_of(rectangle, size)
-        values, presence, segments, heat_maps, world = self._network.run_on(pixels, region)[:5]
+        outputs = self._network.run_on(pixels, region)
+        values, presence, heat_maps, world = (outputs[number] for number in (0, 1, 3, 4))
         landmarks = refine_landmarks(decode_landmarks(values, ALL, self._side), heat_maps[0])
         matrix = region_matrix(region, size)
         landmarks = project_landmarks(landmarks, matrix)
@@ -132,7 +133,7 @@ class PoseLandmarks:
             np.concatenate([space, body[:, 3:]], axis=1),
             landmarks[COUNT : COUNT + 2, :2],
             float(presence.ravel()[0]),
-            warp_mask(sigmoid(segments[0, ..., 0]), matrix, size) if mask else None,
+            warp_mask(sigmoid(outputs[2][0, ..., 0]), matrix, size) if mask else None,
         )
 
 
@@ -163,19 +164,20 @@ class PoseFilter:
 class PosePipeline:
     """The networks of persons. ``find`` gives rows; the task makes the result of them."""
 
-    def __init__(self, options: PoseLandmarkerOptions) -> None:
+    def __init__(self, options: PoseLandmarkerOptions, open_network: OpenNetwork | None = None) -> None:
         for name in ("min_pose_detection_confidence", "min_pose_presence_confidence", "min_tracking_confidence"):
             check_share(name, getattr(options, name))
         check_count("num_poses", options.num_poses)
         files = read_bundle(read_asset(options.base_options), (DETECTOR, LANDMARKS))
-        delegate = options.base_options.delegate
-        self._detector = pose_detector(files[DETECTOR], delegate, options.min_pose_detection_confidence, 0.5)
-        self._landmarks = PoseLandmarks(files[LANDMARKS], delegate)
+        open_network = open_network or on_arrays(options.base_options.delegate)
+        detector = open_network(files[DETECTOR], DETECTOR)
+        self._detector = pose_detector(detector, options.min_pose_detection_confidence, 0.5)
+        self._landmarks = PoseLandmarks(open_network(files[LANDMARKS], LANDMARKS))
         self._presence, self._masks = options.min_pose_presence_confidence, options.output_segmentation_masks
         self._tracker = Tracker(options.num_poses, options.min_tracking_confidence)
         self._filter = PoseFilter() if options.num_poses == 1 else None
 
-    def find(self, pixels: Array, rectangle: Array, milliseconds: int | None) -> list[Pose]:
+    def find(self, pixels: Any, rectangle: Array, milliseconds: float | None) -> list[Pose]:
         """The persons in a picture."""
         size = pixels.shape[1], pixels.shape[0]
         stream = milliseconds is not None
@@ -205,11 +207,9 @@ class PosePipeline:
         )
 
 
-def pose_detector(
-    content: bytes, delegate: BaseOptions.Delegate | None, confidence: float, overlap: float
-) -> AnchorDetector:
-    """The detector of persons in a model's bytes."""
-    return AnchorDetector(TaskNetwork(content, DETECTOR, delegate), STRIDES, POINTS, confidence, overlap)
+def pose_detector(network: PictureNetwork, confidence: float, overlap: float) -> AnchorDetector:
+    """The detector of persons of a network."""
+    return AnchorDetector(network, STRIDES, POINTS, confidence, overlap)
 
 
 def pose_rectangles(found: Detections, size: tuple[int, int]) -> Array:

@@ -1,0 +1,37 @@
+"""The file of a task: a ``.task`` bundle or a single model, from a path or as bytes."""
+
+from __future__ import annotations
+
+import framebind as fb
+
+from ...bundles import MOST_BYTES
+from .errors import MissingModelError, TaskError
+from .options import BaseOptions
+
+
+def read_asset(options: BaseOptions) -> bytes:
+    """The bytes of the task's file.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no file at the path.
+    ValueError
+        If no file is given, or if it is larger than ``MOST_BYTES``.
+    """
+    if options.model_asset_path:
+        try:
+            with open(options.model_asset_path, "rb") as file:
+                content = file.read(MOST_BYTES + 1)
+        except (FileNotFoundError, IsADirectoryError):
+            raise MissingModelError(f"Unable to open file at {options.model_asset_path}") from None
+    elif options.model_asset_buffer:
+        content = bytes(options.model_asset_buffer)
+    else:
+        raise TaskError(
+            "ExternalFile must specify at least one of 'file_content', 'file_name', 'file_pointer_meta' or "
+            "'file_descriptor_meta': give BaseOptions(model_asset_path=...) or model_asset_buffer"
+        )
+    if len(content) > MOST_BYTES:
+        raise fb.ModelError(f"the model has more than {MOST_BYTES >> 20} MB: it is no bundle of a task")
+    return content
