@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from ai_edge_litert import schema_py_generated as schema
 
+from .embedded_network import embedded
 from .tflite_writer import G, Op, T, build
 
 Shape = Sequence[int]
-_TABLES = {"REDUCE_MAX": "Reducer", "SUM": "Reducer", "TOPK_V2": "TopKV2", "BATCH_MATMUL": "BatchMatMul"}
+_TABLES = {
+    **dict.fromkeys(("REDUCE_MAX", "REDUCE_MIN", "REDUCE_PROD", "SUM"), "Reducer"), "TOPK_V2": "TopKV2",
+    "BATCH_MATMUL": "BatchMatMul", "MAXIMUM": "MaximumMinimum", "MINIMUM": "MaximumMinimum",
+}  # fmt: skip
 """Names of option tables that do not follow from their operators' names."""
+_WITHOUT_TABLE = frozenset({"LOGISTIC", "SQRT", "RELU"})
+_COMPARISONS = frozenset({"GREATER", "GREATER_EQUAL"})
 
 
 class AnswerGraph:
@@ -52,13 +58,69 @@ class AnswerGraph:
     ) -> list[int]:
         """Add an operator of several outputs."""
         words = "".join(word.capitalize() for word in operator.split("_"))
-        table = getattr(schema, f"{_TABLES.get(operator, words)}OptionsT")()
+        has_table = operator not in _WITHOUT_TABLE
+        table = getattr(schema, f"{_TABLES.get(operator, words)}OptionsT")() if has_table else None
         for name, value in options.items():
             assert hasattr(table, name), f"{operator} has no option {name}"
             setattr(table, name, value)
         made = [self._add(shape, dtype) for shape, dtype in outputs]
         self._operators.append(Op(operator, inputs, made, table))
         return made
+
+    def unary(self, operator: str, tensor: int) -> int:
+        """An operator on each value of a float32 tensor."""
+        return self.apply(operator, [tensor], self.shape(tensor))
+
+    def binary(self, operator: str, first: int, second: int | float) -> int:
+        """An operator on each pair of values; shapes broadcast. A comparison gives 1 if it holds, and else 0."""
+        second = self.number(second) if isinstance(second, float) else second
+        shape = np.broadcast_shapes(self.shape(first), self.shape(second))
+        if operator in _COMPARISONS:
+            return self.apply("CAST", [self.apply(operator, [first, second], shape, "bool")], shape)
+        return self.apply(operator, [first, second], shape)
+
+    def reduced(self, operator: str, tensor: int, axis: int) -> int:
+        """A reduction along an axis, which stays with the size 1."""
+        shape = list(self.shape(tensor))
+        shape[axis] = 1
+        return self.apply(operator, [tensor, self.integers(axis)], shape, keepDims=True)
+
+    def linear(self, tensor: int, matrix: npt.NDArray[Any], offset: npt.NDArray[Any] | float = 0.0) -> int:
+        """The rows of a tensor times a constant ``matrix`` (in, out), plus a constant (out)."""
+        weights = self.constant(np.ascontiguousarray(matrix.T, np.float32))
+        addend = self.constant(np.broadcast_to(np.asarray(offset, np.float32), matrix.shape[1:]).copy())
+        shape = (*self.shape(tensor)[:-1], matrix.shape[1])
+        return self.apply("FULLY_CONNECTED", [tensor, weights, addend], shape, keepNumDims=True)
+
+    def product(self, first: int, second: int) -> int:
+        """The product of two matrices (..., n, k) and (..., k, m)."""
+        shape = (*self.shape(first)[:-1], self.shape(second)[-1])
+        return self.apply("BATCH_MATMUL", [first, second], shape)
+
+    def join(self, tensors: Sequence[int], axis: int) -> int:
+        """Tensors one behind the other along an axis."""
+        shape = list(self.shape(tensors[0]))
+        shape[axis] = sum(self.shape(each)[axis] for each in tensors)
+        return tensors[0] if len(tensors) == 1 else self.apply("CONCATENATION", tensors, shape, axis=axis)
+
+    def parts(self, tensor: int, axis: int) -> Iterator[int]:
+        """The parts of the size 1 of a tensor along an axis, in order."""
+        for number in range(self.shape(tensor)[axis]):
+            yield self.part(tensor, axis, number, number + 1)
+
+    def network(self, content: bytes, inputs: Sequence[int], batch: int = 1) -> list[int]:
+        """Add the operators of a model's first subgraph on these inputs, ``batch`` at once. Returns its outputs."""
+        tensors, operators, given, outputs = embedded(content, batch)
+        places = dict(zip(given, inputs, strict=True))
+        for number, tensor in enumerate(tensors):
+            if number not in places:
+                places[number] = len(self._tensors)
+                tensor.name = f"t{len(self._tensors)}"
+                self._tensors.append(tensor)
+        for each in operators:
+            taken, made = ([places.get(i, -1) for i in numbers] for numbers in (each.inputs, each.outputs))
+            self._operators.append(Op(each.name, taken, made, each.options, each.version))
+        return [places[number] for number in outputs]
 
     def reshape(self, tensor: int, shape: Shape) -> int:
         """A tensor's values in another shape."""

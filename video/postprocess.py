@@ -25,12 +25,13 @@ class Postprocess:
         api: fb.Backend,
         feedback: Mapping[str, str] | None = None,
         further: int = 0,
+        outputs: Sequence[Any] = (),
     ) -> None:
         """``content`` is a TensorFlow Lite model that runs whole on the GPU.
 
         ``options`` are those of the network in front of it; values here are always float32, because they may be
         places. ``feedback`` are states by name: an output that the next run reads as an input. So many inputs are
-        ``further`` ones.
+        ``further`` ones. ``outputs`` are buffers for its first outputs, in place of new ones; they are not freed.
         """
         token = None if options.serialization_dir is None else fb.fingerprint(content)
         exact = fb.GpuDelegateOptions(
@@ -51,12 +52,28 @@ class Postprocess:
         free = [detail for detail in given if detail["name"] not in fed.values()]
         self._inputs = [int(detail["index"]) for detail in free[: len(free) - further]]
         self.further = [self._bound(detail, api) for detail in free[len(free) - further :]]
-        self.outputs = [self._bound(detail, api) for detail in made if detail["name"] not in fed]
+        answers = [detail for detail in made if detail["name"] not in fed]
+        for detail, buffer in zip(answers, outputs, strict=False):
+            self._delegate.bind_buffer_to_tensor(buffer, int(detail["index"]))
+        self._own = [self._bound(detail, api) for detail in answers[len(outputs) :]]
+        self.outputs = [*outputs, *self._own]
 
     def begin(self, inputs: Sequence[Any]) -> None:
         """Take these buffers as inputs, and zeros as states."""
-        for tensor, buffer in zip(self._inputs, inputs, strict=True):
-            self._delegate.bind_buffer_to_tensor(buffer, tensor)
+        for number, buffer in enumerate(inputs):
+            self.bind(number, buffer)
+        self.forget()
+
+    def bind(self, number: int, obj: Any, **place: Any) -> None:
+        """Take an object as an input from now on; ``place`` is that of a picture, as for ``bind_buffer_to_tensor``."""
+        self._delegate.bind_buffer_to_tensor(obj, self._inputs[number], **place)
+
+    def record(self) -> None:
+        """Compile now, and upload the constants: all inputs are bound."""
+        self._delegate.record()
+
+    def forget(self) -> None:
+        """Take zeros as states."""
         if self._has_states:
             self._delegate.reset_feedback()
 
@@ -67,7 +84,7 @@ class Postprocess:
     def close(self) -> None:
         """Free the model's memory on the GPU, and its outputs."""
         self._delegate.close()
-        for buffer in (*self.outputs, *self.further):
+        for buffer in (*self._own, *self.further):
             buffer.release()
 
     def _bound(self, detail: dict[str, Any], api: fb.Backend) -> Any:

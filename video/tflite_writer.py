@@ -14,6 +14,8 @@ _TYPES = {
     "float32": 0, "float16": 1, "int32": 2, "uint8": 3, "int64": 4, "bool": 6, "int16": 7, "complex64": 8,
     "int8": 9, "resource": 13, "int4": 17,
 }  # fmt: skip
+DTYPES = {number: name for name, number in _TYPES.items()}
+"""Types of tensors by their numbers in a file."""
 
 
 @dataclass

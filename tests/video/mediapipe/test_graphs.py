@@ -1,0 +1,211 @@
+"""The calculators as operators, on LiteRT's CPU kernels, against those in NumPy; and a chain of them on the GPU."""
+
+from __future__ import annotations
+
+import math
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+import pytest
+
+import framebind as fb
+from framebind.video.answer_graph import AnswerGraph
+from framebind.video.apis import GL
+from framebind.video.assets import PHOTOGRAPH
+from framebind.video.mediapipe.calculators.detections import decode_detections, project_detections
+from framebind.video.mediapipe.calculators.landmarks import decode_landmarks, project_landmarks
+from framebind.video.mediapipe.calculators.rectangles import box_rectangles, transform_rectangles
+from framebind.video.mediapipe.calculators.regions import WHOLE, region_matrix, region_of
+from framebind.video.mediapipe.calculators.smoothing import LandmarkFilter
+from framebind.video.mediapipe.calculators.suppression import suppress_weighted
+from framebind.video.mediapipe.calculators.tracking import associate
+from framebind.video.mediapipe.core.chain import Chain, letterbox, sampled_region
+from framebind.video.mediapipe.core.options import BaseOptions, VisionTaskRunningMode
+from framebind.video.mediapipe.graphs import detections, landmarks, tracks
+from framebind.video.mediapipe.graphs.face import FaceSettings
+from framebind.video.mediapipe.vision.face_chain import face_chain
+from framebind.video.mediapipe.vision.face_landmarker import FaceLandmarkerOptions, FacePipeline
+
+Array = np.ndarray[Any, Any]
+RANDOM = np.random.default_rng(3)
+SIZE = (640, 480)
+PIXELS = np.array(SIZE, np.float32)
+
+
+def run(content: bytes, *values: Array) -> list[Array]:
+    """The outputs of a model on LiteRT's CPU kernels."""
+    interpreter = fb.Interpreter(model_content=content, delegate="cpu")
+    interpreter.allocate_tensors()
+    inputs: list[dict[str, Any]] = interpreter.get_input_details()
+    for detail, value in zip(inputs, values, strict=True):
+        interpreter.set_tensor(detail["index"], np.asarray(value, np.float32).reshape(detail["shape"]))
+    interpreter.invoke()
+    outputs: list[dict[str, Any]] = interpreter.get_output_details()
+    return [interpreter.get_tensor(detail["index"]) for detail in outputs]
+
+
+def tracks_of(rectangles: Array, there: float = 1) -> Array:
+    """Rectangles (n, 5) of a picture of SIZE as tracks."""
+    x, y, width, height, angle = rectangles.T
+    ones = np.full(len(x), there)
+    return np.column_stack(
+        [x * SIZE[0], y * SIZE[1], width * SIZE[0], height * SIZE[1], np.cos(angle), np.sin(angle), ones, ones]
+    )
+
+
+def rectangles(count: int) -> Array:
+    return np.column_stack(
+        [RANDOM.uniform(0.2, 0.8, (count, 2)), RANDOM.uniform(0.1, 0.6, (count, 2)), RANDOM.uniform(-3, 3, count)]
+    ).astype(np.float32)
+
+
+@pytest.mark.parametrize("target", [0.0, math.pi / 2])
+def test_the_best_detections_become_tracks(target: float) -> None:
+    side, anchors = 128, RANDOM.random((60, 2)).astype(np.float32)
+    boxes = np.concatenate(
+        [RANDOM.uniform(-9, 9, (60, 2)), RANDOM.uniform(10, 60, (60, 2)), RANDOM.uniform(-20, 20, (60, 4))], axis=1
+    ).astype(np.float32)
+    logits = RANDOM.normal(0, 2, 60).astype(np.float32)
+    graph, matrix = AnswerGraph(), letterbox(SIZE)
+    inputs = graph.input((1, 60, 8)), graph.input((1, 60, 1))
+    places, there = detections.best_detections(
+        graph, inputs, detections.decoding(anchors, 8, side, matrix), 0.4, 0.3, 4
+    )
+    line = tracks.place_matrix(0, 1, 8, target)
+    (found,) = run(graph.build(tracks.box_tracks(graph, places, there, line, 1.5, square=True)), boxes, logits)
+    kept = suppress_weighted(decode_detections(boxes, logits, anchors, side, 0.4), 0.3)
+    placed = project_detections(kept, matrix / PIXELS[:, None]).places[:4]
+    expected = transform_rectangles(box_rectangles(placed, 0, 1, SIZE, target), SIZE, 1.5)
+    assert len(expected) == 4 and len(kept.places) > 4
+    np.testing.assert_allclose(found[:, :7], tracks_of(expected)[:, :7], rtol=1e-4, atol=1e-3)
+    none = run(graph.build(places, there), boxes, np.full(60, -9))
+    assert not none[0].any() and not none[1].any()
+
+
+@pytest.mark.parametrize("followed", [0, 1, 2, 3])
+def test_tracks_are_joined_as_rectangles_are(followed: int) -> None:
+    graph = AnswerGraph()
+    inputs = graph.input((3, 8)), graph.input((3, 8))
+    content = graph.build(tracks.associate(graph, *inputs, 0.3))
+    for _ in range(12):
+        before, found = rectangles(3), rectangles(3)
+        found[0, :4] = before[0, :4] + 0.01  # what was found again
+        previous = tracks_of(before)
+        previous[followed:] = 0
+        (joined,) = run(content, previous, tracks_of(found))
+        looked = found if followed < 3 else found[:0]
+        expected = tracks_of(associate(before[:followed], looked, 0.3)[:3])
+        np.testing.assert_allclose(joined[: len(expected)], expected, rtol=1e-5, atol=1e-3)
+        assert not joined[len(expected) :].any()
+
+
+def test_regions_are_placed_as_crops_are() -> None:
+    rows = rectangles(4)
+    (found,) = run(tracks.following(SIZE, 192, 4), tracks_of(rows, there=0))
+    for region, row in zip(found, rows, strict=True):
+        matrix = region_matrix(region_of(row, SIZE), SIZE)
+        expected = sampled_region(matrix * PIXELS[:, None], 192)
+        expected[7] = math.hypot(matrix[0, 0], matrix[1, 0]) * SIZE[0]
+        np.testing.assert_allclose(region, expected, rtol=1e-5, atol=1e-3)
+
+
+def test_landmarks_of_regions_are_projected() -> None:
+    rows, values = rectangles(2), RANDOM.uniform(0, 64, (2, 5, 3)).astype(np.float32)
+    (regions,) = run(tracks.following(SIZE, 64, 2), tracks_of(rows))
+    graph = AnswerGraph()
+    content = graph.build(landmarks.project(graph, graph.input((2, 5, 3)), graph.input((2, 8)), 64))
+    (found,) = run(content, values, regions)
+    for points, row, given in zip(found, rows, values, strict=True):
+        matrix = region_matrix(region_of(row, SIZE), SIZE)
+        expected = project_landmarks(decode_landmarks(given, 5, 64), matrix) * [SIZE[0], SIZE[1], SIZE[0]]
+        np.testing.assert_allclose(points, expected, rtol=1e-4, atol=1e-3)
+
+
+def test_smoothing_begins_again_when_a_thing_comes_back() -> None:
+    graph = AnswerGraph()
+    values, there, hertz = graph.input((1, 6, 3)), graph.input((1, 1, 1)), graph.input((1, 1, 1))
+    states = graph.input((3, 6, 3)), graph.input((1, 1, 1))
+    scale = landmarks.object_scale(graph, landmarks.bounds(graph, values))
+    shown, after = landmarks.smooth(graph, values, there, scale, hertz, states, min_cutoff=0.05, beta=80.0)
+    content = graph.build(shown, *after)
+    reference, time, state = LandmarkFilter(0.05, 80.0), 1000.0, [np.zeros((3, 6, 3)), np.zeros(1)]
+    points = RANDOM.uniform(100, 200, (1, 6, 3)).astype(np.float32)
+    for frame in range(12):
+        points = points + RANDOM.normal(0, 1, points.shape).astype(np.float32)
+        milliseconds, is_there = (33, 40)[frame % 2], frame not in (5, 6)
+        time += milliseconds
+        found, *state = run(content, points, np.array(is_there), np.array(1000 / milliseconds), *state)
+        if not is_there:
+            reference.reset()
+            continue
+        extent = float((points[0].max(axis=0) - points[0].min(axis=0))[:2].sum() / 2)
+        np.testing.assert_allclose(found, reference(points, time, extent), rtol=1e-5, atol=1e-3)
+        assert frame in (0, 7) or np.abs(found - points).max() > 0.1
+
+
+# The chain of faces ---------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def bundle(model_path: Callable[[str], Path]) -> Path:
+    return model_path("selfie_segmentation").with_name("face_landmarker.task")
+
+
+def frames() -> list[Array]:
+    """The photograph, moving; then nothing; then the photograph, at another place."""
+    photograph = np.asarray(cv2.imread(str(PHOTOGRAPH)))[..., ::-1]
+    places = [(0, 0, 0), (6, 4, 3), None, (-40, 20, -9), (-36, 22, -5)]
+    moved = []
+    for place in places:
+        if place is None:
+            moved.append(np.full((512, 512, 3), 90, np.uint8))
+            continue
+        turn = cv2.getRotationMatrix2D((220, 130), place[2], 1)
+        turn[:, 2] += place[:2]
+        moved.append(cv2.warpAffine(photograph, turn, (512, 512), borderMode=cv2.BORDER_REPLICATE))
+    return moved
+
+
+def chain_of(bundle: Path, settings: FaceSettings, side: int = 256) -> Chain:
+    with zipfile.ZipFile(bundle) as archive:
+        files = {name: archive.read(name) for name in archive.namelist()}
+    return face_chain(files, settings, side, (512, 512), GL)
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_faces_are_followed_without_a_copy_between_the_networks(count: int, bundle: Path) -> None:
+    options = FaceLandmarkerOptions(
+        BaseOptions(str(bundle), delegate=BaseOptions.Delegate.CPU), VisionTaskRunningMode.VIDEO, count,
+        output_face_blendshapes=True,
+    )  # fmt: skip
+    reference = FacePipeline(options)
+    with GL.open_context():
+        chain = chain_of(bundle, FaceSettings(count, is_smooth=count == 1))
+        alpha = np.full((512, 512, 1), 255, np.uint8)
+        texture = GL.new_texture(np.concatenate([frames()[0], alpha], axis=-1))
+        chain.submit(texture)  # compiles
+        chain.forget()
+        seen = 0
+        for number, picture in enumerate(frames()):
+            milliseconds = (number + 1) * 33
+            faces = reference.find(picture, WHOLE, milliseconds)
+            texture.write(np.concatenate([picture, alpha], axis=-1))
+            with fb.transfer_guard("disallow"):
+                chain.submit(texture, 1000 / 33, detect=seen < count)
+            fb.transfers.reset()
+            rows = chain.read()
+            copied = fb.transfers.by_reason["download", "detections"]
+            assert (copied.calls, copied.bytes) == (1, 5948 * count)
+            seen = int(rows[:, -1].sum())
+            assert seen == len(faces) == (picture.std() > 0), number
+            for row, (face, _) in zip(rows, faces, strict=False):
+                points = row[: 478 * 3].reshape(478, 3) / 512
+                assert np.abs(points - face).max() <= 4e-4, f"frame {number}"
+                shapes = reference.blendshapes(face, (512, 512))
+                assert np.abs(row[478 * 3 : -1] - shapes).max() <= 0.01, number
+        chain.close()
+        texture.release()

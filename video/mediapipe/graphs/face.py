@@ -1,0 +1,92 @@
+"""The models of faces: detector to regions, and regions to landmarks, blendshapes and next tracks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy.typing as npt
+
+from ...answer_graph import AnswerGraph
+from ..calculators.anchors import anchor_middles
+from ..calculators.blendshapes import LANDMARKS as BLENDSHAPE_POINTS
+from .detections import best_detections, decoding
+from .landmarks import bounds, object_scale, project, smooth
+from .tracks import COLUMNS, associate, box_tracks, place_matrix, regions
+
+Array = npt.NDArray[Any]
+Size = tuple[int, int]
+COUNT, BLENDSHAPES = 478, 52
+DETECTOR_SIDE, POINTS = 128, 6
+STRIDES = (8, 16, 16, 16)
+EYES_OF_BOX, EYES = (0, 1), (33, 263)
+MARGIN = 1.5
+
+
+@dataclass(frozen=True)
+class FaceSettings:
+    """A task's options."""
+
+    count: int = 1
+    confidence: float = 0.5
+    presence: float = 0.5
+    overlap: float = 0.5
+    is_smooth: bool = False
+
+
+def detecting(detector: bytes, matrix: Array, size: Size, side: int, settings: FaceSettings) -> bytes:
+    """The model ``ChainModels.detect``. ``matrix`` (2, 3) takes the detector's input to pixels of the picture."""
+    graph = AnswerGraph()
+    picture = graph.input((1, DETECTOR_SIDE, DETECTOR_SIDE, 3))
+    previous = graph.input((settings.count, COLUMNS))
+    boxes, logits = graph.network(detector, [picture])
+    columns = 4 + 2 * POINTS
+    decoded = decoding(anchor_middles(DETECTOR_SIDE, STRIDES), columns, DETECTOR_SIDE, matrix)
+    places, there = best_detections(graph, (boxes, logits), decoded, settings.confidence, 0.5, settings.count)
+    line = place_matrix(*EYES_OF_BOX, columns, 0.0)
+    found = box_tracks(graph, places, there, line, MARGIN, square=False)
+    return graph.build(regions(graph, associate(graph, previous, found, settings.overlap), size, side))
+
+
+def looking(
+    landmarks: bytes, blendshapes: bytes | None, side: int, settings: FaceSettings
+) -> tuple[bytes, dict[str, str]]:
+    """The model ``ChainModels.look`` and its states. Rows are landmarks in pixels, blendshapes, and 1 or 0."""
+    graph, n = AnswerGraph(), settings.count
+    pictures = graph.input((n, side, side, 3))
+    placed = graph.input((n, COLUMNS))
+    values, logits, *_ = graph.network(landmarks, [pictures], n)
+    points = project(graph, graph.reshape(values, (n, COUNT, 3)), placed, side)
+    likely = graph.unary("LOGISTIC", graph.reshape(logits, (n, 1)))
+    there = graph.binary("MUL", graph.binary("GREATER", likely, settings.presence), graph.part(placed, 1, 3, 4))
+    around = bounds(graph, points)
+    feedback, after = dict[str, str](), list[int]()
+    shown = points
+    if settings.is_smooth:
+        frequency = graph.input((1, 1, 1, 1))
+        states = graph.input((3 * n, COUNT, 3)), graph.input((n, 1, 1))
+        scale = object_scale(graph, around)
+        is_there, hertz = graph.reshape(there, (n, 1, 1)), graph.reshape(frequency, (1, 1, 1))
+        shown, made = smooth(graph, points, is_there, scale, hertz, states, min_cutoff=0.05, beta=80.0)
+        after, feedback = [*made], {graph.name(a): graph.name(b) for a, b in zip(made, states, strict=True)}
+    rows = [graph.reshape(shown, (n, 3 * COUNT))]
+    if blendshapes is not None:
+        rows.append(_blendshapes(graph, blendshapes, shown))
+    return graph.build(graph.join([*rows, there], 1), _next(graph, points, around, there), *after), feedback
+
+
+def _next(graph: AnswerGraph, points: int, around: int, there: int) -> int:
+    """The tracks (n, 8) of the next frame, as ``next_face``."""
+    n, eyes = graph.shape(points)[0], graph.integers(*EYES)
+    ends = graph.apply("GATHER", [graph.part(points, 2, 0, 2), eyes], (n, 2, 2), axis=1)
+    row = graph.join([around, graph.reshape(ends, (n, 4))], 1)
+    return box_tracks(graph, row, there, place_matrix(0, 1, COLUMNS, 0.0), MARGIN, square=True)
+
+
+def _blendshapes(graph: AnswerGraph, network: bytes, points: int) -> int:
+    """The blendshapes (n, 52) of landmarks (n, 478, 3) in pixels."""
+    n, chosen = graph.shape(points)[0], len(BLENDSHAPE_POINTS)
+    numbers = graph.integers(*BLENDSHAPE_POINTS.tolist())
+    read = graph.apply("GATHER", [graph.part(points, 2, 0, 2), numbers], (n, chosen, 2), axis=1)
+    found = [graph.network(network, [each])[0] for each in graph.parts(read, 0)]
+    return graph.join([graph.reshape(each, (1, BLENDSHAPES)) for each in found], 0)

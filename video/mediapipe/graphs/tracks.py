@@ -1,0 +1,114 @@
+"""Tracks: from boxes or landmarks, joined from frame to frame, and as regions that networks look at."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ...answer_graph import AnswerGraph
+from .detections import LEAST, box_areas, is_above
+
+Array = npt.NDArray[Any]
+Size = tuple[int, int]
+COLUMNS = 8
+"""Numbers of a track, and of a region."""
+
+
+def turned_line(target: float) -> Array:
+    """The matrix (2, 2) from a line (x, y) to a vector along cosine and sine of the rotation to the angle ``target``.
+
+    As ``rectangles.rotations``: the rotation is ``target`` less the line's angle, counter-clockwise from the x axis.
+    """
+    cosine, sine = math.cos(target), math.sin(target)
+    return np.array([[cosine, sine], [-sine, cosine]])
+
+
+def box_tracks(graph: AnswerGraph, places: int, there: int, matrix: Array, scale: float, *, square: bool) -> int:
+    """The tracks (n, 8) of rows of numbers: ``matrix`` (columns, 6) makes x, y, width, height and a turned line of
+    them. ``there`` (n, 1) is 1 or 0. As ``transform_rectangles`` without a shift.
+    """
+    rows = graph.linear(places, matrix)
+    middle, line = graph.part(rows, 1, 0, 2), graph.part(rows, 1, 4, 6)
+    sides = graph.part(rows, 1, 2, 4)
+    if square:
+        longest = graph.reduced("REDUCE_MAX", sides, 1)
+        sides = graph.join([longest, longest], 1)
+    length = graph.unary("SQRT", graph.reduced("SUM", graph.binary("MUL", line, line), 1))
+    direction = graph.binary("DIV", line, graph.binary("MAXIMUM", length, LEAST))
+    return graph.join([middle, graph.binary("MUL", sides, scale), direction, there, there], 1)
+
+
+def place_matrix(start: int, end: int, columns: int, target: float) -> Array:
+    """The matrix for ``box_tracks`` of places in ``columns`` (see ``decoding``): the line is from point to point."""
+    matrix = np.zeros((columns, 6))
+    matrix[[0, 1], [0, 1]], matrix[[2, 3], [0, 1]] = 0.5, -0.5
+    matrix[[0, 1, 2, 3], [2, 3, 2, 3]] = -1
+    line = turned_line(target)
+    matrix[4 + 2 * start : 6 + 2 * start, 4:] -= line
+    matrix[4 + 2 * end : 6 + 2 * end, 4:] += line
+    return matrix
+
+
+def associate(graph: AnswerGraph, previous: int, found: int, overlap: float) -> int:
+    """The first n of the tracks (n, 8) of both, as ``tracking.associate``: the later one of two that overlap stays.
+
+    What is found counts only if fewer than n things are followed.
+    """
+    count = graph.shape(previous)[0]
+    followed = graph.reduced("SUM", graph.part(previous, 1, 6, 7), 0)
+    looked = graph.binary("GREATER", graph.number(count - 0.5), followed)
+    tracks = graph.join([previous, graph.binary("MUL", found, looked)], 0)
+    there = graph.part(tracks, 1, 6, 7)
+    boxes = graph.linear(tracks, _corners())
+    areas = box_areas(graph, boxes)
+    one, other = graph.reshape(boxes, (2 * count, 1, 4)), graph.reshape(boxes, (1, 2 * count, 4))
+    shared = graph.reshape(box_areas(graph, graph.binary("MAXIMUM", one, other)), (2 * count, 2 * count))
+    over = is_above(graph, shared, graph.binary("ADD", areas, graph.turn(areas, 1, 0)), overlap)
+    later = graph.constant(np.triu(np.ones((2 * count, 2 * count), np.float32), 1))
+    hidden = graph.binary("GREATER", graph.product(graph.binary("MUL", over, later), there), 0.0)
+    stays = graph.turn(graph.binary("MUL", there, graph.binary("SUB", graph.number(1.0), hidden)), 1, 0)
+    order = graph.linear(stays, np.triu(np.ones((2 * count, 2 * count))))  # 1 for the first
+    apart = graph.binary("SUB", order, graph.constant(np.arange(1, count + 1, dtype=np.float32)[:, None]))
+    chosen = graph.binary("GREATER", graph.number(0.25), graph.binary("MUL", apart, apart))
+    return graph.product(graph.binary("MUL", chosen, stays), tracks)
+
+
+def _corners() -> Array:
+    """The matrix from a track to left, top, -right, -bottom, without its rotation."""
+    matrix = np.zeros((COLUMNS, 4))
+    matrix[[0, 1], [0, 1]], matrix[[0, 1], [2, 3]] = 1, -1
+    matrix[[2, 3, 2, 3], [0, 1, 2, 3]] = -0.5
+    return matrix
+
+
+def regions(graph: AnswerGraph, tracks: int, size: Size, side: int) -> int:
+    """The regions (n, 8) of tracks in a picture of ``size`` for a network with a square input of ``side``.
+
+    They are placed as ``crop_region`` places them: pixel (0, 0) of the network is on the region's corner, and pixels
+    are points at whole coordinates.
+    """
+    # (1 - ratio^2) sin^2: depths scale with the region's width, which is normalized as the picture's width is
+    sine = graph.part(tracks, 1, 5, 6)
+    turned = graph.linear(graph.binary("MUL", sine, sine), np.array([[(size[0] / size[1]) ** 2 - 1]]), 1.0)
+    numbers = graph.join([tracks, graph.unary("SQRT", turned)], 1)
+    left, right, offset = np.zeros((9, COLUMNS)), np.zeros((9, COLUMNS)), np.zeros(COLUMNS)
+    left[[2, 3, 2, 3, 0, 1, 6, 2], range(COLUMNS)] = 1
+    right[[4, 5, 5, 4, 8], [0, 1, 2, 3, 7]] = 1
+    offset[4:7] = 1
+    products = graph.binary("MUL", graph.linear(numbers, left), graph.linear(numbers, right, offset))
+    # columns: a, -b, d, e, x, y, there, depth
+    half = 0.5 + 0.5 / side
+    matrix, moved = np.zeros((COLUMNS, COLUMNS)), np.zeros(COLUMNS)
+    matrix[[0, 1, 2, 3, 4, 5, 6, 7], [0, 1, 4, 5, 2, 6, 3, 7]] = 1, -1, 1, 1, 1, 1, 1, 1
+    matrix[[0, 2], [2, 6]], matrix[[1, 3], [2, 6]] = -half, (half, -half)
+    moved[[2, 6]] = 0.5
+    return graph.linear(products, matrix, moved)
+
+
+def following(size: Size, side: int, count: int) -> bytes:
+    """The model ``ChainModels.follow``: ``regions`` of tracks."""
+    graph = AnswerGraph()
+    return graph.build(regions(graph, graph.input((count, COLUMNS)), size, side))
