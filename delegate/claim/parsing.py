@@ -66,9 +66,10 @@ class ParsedSubgraph:
 
 def unparsed(subgraph: Subgraph, *, quantized: bool, shapes: Mapping[int, Shape]) -> ParsedSubgraph:
     """A subgraph of which no operator is parsed yet. See ``claim`` for the parameters."""
-    stored, real = dict(enumerate(subgraph.tensors)), real_integers(subgraph)
+    stored, real, weights = dict(enumerate(subgraph.tensors)), real_integers(subgraph), _weights(subgraph)
     tensors = {
-        i: float_view(tensor, real=i in real) if quantized else half_view(tensor) for i, tensor in stored.items()
+        i: float_view(tensor, real=i in real, weights=i in weights) if quantized else half_view(tensor)
+        for i, tensor in stored.items()
     }
     parsed = ParsedSubgraph(stored, tensors, quantized=quantized)
     parsed.set_shapes(shapes.keys(), shapes.values())
@@ -79,13 +80,23 @@ def real_integers(subgraph: Subgraph) -> set[int]:
     """The tensors that are read only as biases (``TfliteOp.real_integers``), so that their integers have a scale. One
     that is also read as something else stands for itself, and operators that need it as a bias stay on the CPU.
     """
-    real, others = set[int](), set[int]()
+    return _only_read_at(subgraph, lambda row: row.real_integers)
+
+
+def _weights(subgraph: Subgraph) -> set[int]:
+    """The tensors that are read only as the weights of convolutions and their like."""
+    return _only_read_at(subgraph, lambda row: () if row.channel_axis is None else (1,))
+
+
+def _only_read_at(subgraph: Subgraph, positions: Callable[[TfliteOp], Sequence[int]]) -> set[int]:
+    """The tensors that operators read only at these positions of their inputs."""
+    chosen, others = set[int](), set(subgraph.outputs)
     for raw in subgraph.operators:
         row = OPERATORS.get(raw.name)
-        positions = row.real_integers if row is not None and row.custom == raw.custom else ()
+        places = positions(row) if row is not None and row.custom == raw.custom else ()
         for position, tensor in enumerate(raw.inputs):
-            (real if position in positions else others).add(tensor)
-    return real - others
+            (chosen if position in places else others).add(tensor)
+    return chosen - others
 
 
 def parse_operator(raw: RawOperator, parsed: ParsedSubgraph, *, unless: Collection[int] = ()) -> Node:

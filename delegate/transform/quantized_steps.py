@@ -21,7 +21,7 @@ from ...kernels.ops.convolution.depthwise import Depthwise
 from ...kernels.ops.convolution.fully_connected import FullyConnected
 from ...kernels.ops.convolution.separable import CLAMPS
 from ...kernels.ops.pointwise.elementwise import Elementwise
-from ...kernels.ops.pointwise.quantize import rounding_op
+from ...kernels.ops.pointwise.quantize import ScaledIntegers, rounding_op
 from ...kernels.tensor import FLOAT_MAX, LARGEST_WHOLE_HALF
 from .graph import Graph, Node
 
@@ -127,15 +127,13 @@ def _sums_integers(node: Node, scale: float | None) -> bool:
 def _count(graph: Graph, node: Node, operation: Convolution | Depthwise | FullyConnected, scales: Scales) -> None:
     """Give a convolution integers as weights, and as bias if its input holds numbers of steps."""
     assert operation.weights is not None
-    weight_scales, others = np.array(operation.scales, np.float32), operation.weights.ndim - 1
-    per_channel = weight_scales if isinstance(operation, Depthwise) else weight_scales.reshape(-1, *(1,) * others)
+    weight_scales = np.array(operation.scales, np.float32)
     input_scale, output = scales.get(node.inputs[0]), node.outputs[0]
     products = weight_scales * np.float32(input_scale or 1.0)
     bias = None if operation.bias is None else operation.bias.astype(np.float64) / products
     bias = bias if bias is None or input_scale is None else np.rint(bias)
-    weights = operation.weights / per_channel
     counted = replace(
-        operation, weights=np.rint(weights, out=weights), bias=None if bias is None else bias.astype(np.float32),
+        operation, weights=_integers(operation), bias=None if bias is None else bias.astype(np.float32),
         scales=(), integer_weights=True,
     )  # fmt: skip
     clamps, rest = _leading_clamp(node.epilogue)
@@ -149,6 +147,17 @@ def _count(graph: Graph, node: Node, operation: Convolution | Depthwise | FullyC
         multiplied = FusedOp("MUL", _per_channel(graph, node, operation, factors))
         first = (multiplied, FusedOp("STEPS", values=(lowest, highest, steps)))
     graph.update(node, operation=counted, epilogue=(*first, *_read_steps(rest, output, scales)))
+
+
+def _integers(operation: Convolution | Depthwise | FullyConnected) -> np.ndarray:
+    """The weights as whole multiples of their scales."""
+    weights = operation.weights
+    assert weights is not None
+    if isinstance(weights, ScaledIntegers):
+        return weights.integers()
+    scales = np.array(operation.scales, np.float32)
+    divided = weights / (scales if isinstance(operation, Depthwise) else scales.reshape(-1, *(1,) * (weights.ndim - 1)))
+    return np.rint(divided, out=divided)
 
 
 def _per_channel(

@@ -7,12 +7,15 @@ of the kernel that writes a quantized tensor rounds it to the values that its in
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, cast
 
 import numpy as np
 
 from ...operation import FusedOp, Launch, Lowering, Operation, Parsed, TfliteNode, TfliteOp, Unsupported
-from ...tensor import INDEX_DTYPES, INTEGER_DTYPES, LARGEST_RANK, QUANTIZED_DTYPES, TensorInfo
+from ...tensor import INDEX_DTYPES, INTEGER_DTYPES, LARGEST_RANK, QUANTIZED_DTYPES, Quantization, TensorInfo
 from ...views import Quantized
 from ..arguments import require_float
 from .elementwise import Elementwise, lower_copy
@@ -34,6 +37,58 @@ class Dequantize(Operation):
         return lower_copy(lowering)
 
 
+@dataclass(frozen=True, eq=False)
+class ScaledIntegers:
+    """Weights as integers, which stands for the array of their float32 values: NumPy makes it when it is asked for.
+
+    Convolutions of integers never ask. A start that finds its constants packed then computes none of them.
+    """
+
+    stored: np.ndarray
+    quantization: Quantization
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.stored.shape
+
+    @property
+    def ndim(self) -> int:
+        return self.stored.ndim
+
+    @property
+    def dtype(self) -> np.dtype[np.float32]:
+        return np.dtype(np.float32)
+
+    @cached_property
+    def values(self) -> np.ndarray:
+        """The numbers that the integers stand for."""
+        return _values(self.stored, self.quantization)
+
+    def integers(self) -> np.ndarray:
+        """The integers less their zero points: whole multiples of the scales."""
+        if not any(self.quantization.zero_points):
+            return self.stored
+        return self.stored.astype(np.int16) - _along_axis(self.stored, self.quantization.zero_points, self.quantization)
+
+    def reshape(self, *shape: int) -> np.ndarray | ScaledIntegers:
+        """Values in another shape, still as integers if the channels stay the first dimension."""
+        axis = self.quantization.axis
+        if len(self.quantization.scales) == 1 or (axis == 0 and shape[0] == self.shape[0]):
+            return ScaledIntegers(self.stored.reshape(shape), self.quantization)
+        return self.values.reshape(shape)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return self.values if dtype is None else self.values.astype(dtype)
+
+    def __getitem__(self, key: Any) -> np.ndarray:
+        return self.values[key]
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(self.values, name)
+
+
 def half_view(tensor: TensorInfo) -> TensorInfo:
     """The float32 tensor that stands for a computed one of float16; any other tensor as it is."""
     if tensor.dtype == "float16" and tensor.constant is None:
@@ -41,12 +96,13 @@ def half_view(tensor: TensorInfo) -> TensorInfo:
     return tensor
 
 
-def float_view(tensor: TensorInfo, *, real: bool = False) -> TensorInfo:
+def float_view(tensor: TensorInfo, *, real: bool = False, weights: bool = False) -> TensorInfo:
     """The float32 tensor that stands for a quantized one, or for one of float16; any other tensor as it is.
 
     A constant becomes its values, and has no quantization any more. One of int32 or int64 has float32 values only if
-    it is ``real``, a bias: an axis or a size stands for itself. A computed tensor keeps its quantization, and its
-    integer type as ``stored_dtype``; with one scale per channel it has no float view, and stays as it is.
+    it is ``real``, a bias: an axis or a size stands for itself. The values of ``weights`` are computed when they are
+    needed. A computed tensor keeps its quantization, and its integer type as ``stored_dtype``; with one scale per
+    channel it has no float view, and stays as it is.
     """
     quantization = tensor.quantization
     if tensor.dtype == "float16":
@@ -56,7 +112,7 @@ def float_view(tensor: TensorInfo, *, real: bool = False) -> TensorInfo:
     if tensor.constant is not None:
         if tensor.dtype in INDEX_DTYPES and not real:
             return replace(tensor, quantization=None)
-        return _dequantized(tensor) if tensor.dtype in _CONSTANTS | INDEX_DTYPES else tensor
+        return _dequantized(tensor, weights=weights) if tensor.dtype in _CONSTANTS | INDEX_DTYPES else tensor
     if tensor.dtype in QUANTIZED_DTYPES and len(quantization.scales) == 1:
         return replace(tensor, dtype="float32", stored_dtype=tensor.dtype)
     return tensor
@@ -66,22 +122,32 @@ def _is_valid(scales: tuple[float, ...]) -> bool:
     return math.isfinite(sum(scales)) and min(scales) > 0
 
 
-def _dequantized(tensor: TensorInfo) -> TensorInfo:
-    assert tensor.quantization is not None and tensor.constant is not None
+def _dequantized(tensor: TensorInfo, *, weights: bool) -> TensorInfo:
+    stored, quantization = tensor.constant, tensor.quantization
+    assert quantization is not None and stored is not None
+    if stored.dtype.itemsize > 1:
+        return replace(tensor, dtype="float32", constant=_values(stored, quantization), quantization=None)
+    lazy = weights and tensor.dtype in ("int8", "uint8")
+    floats = cast("np.ndarray", ScaledIntegers(stored, quantization)) if lazy else _values(stored, quantization)
+    return replace(tensor, dtype="float32", constant=floats, quantization=None, scales=quantization.scales)
+
+
+def _values(stored: np.ndarray, quantization: Quantization) -> np.ndarray:
     # float32 holds integers of 8 and 16 bits, so that a product is rounded once there, as it is from float64.
-    kind = np.float32 if tensor.constant.dtype.itemsize <= 2 else np.float64
-    scales, zero_points = (
-        np.array(numbers, kind) for numbers in (tensor.quantization.scales, tensor.quantization.zero_points)
-    )
-    # One scale per channel, along the axis; or one for all.
-    ends = (-1, *(1,) * (tensor.constant.ndim - 1 - tensor.quantization.axis)) if len(scales) > 1 else ()
-    values = tensor.constant.astype(kind)
-    if zero_points.any():
-        values -= zero_points.reshape(ends)
-    values *= scales.reshape(ends)
-    floats = values.astype(np.float32, copy=False)
-    given = tensor.quantization.scales if tensor.constant.dtype.itemsize == 1 else ()
-    return replace(tensor, dtype="float32", constant=floats, quantization=None, scales=given)
+    kind = np.float32 if stored.dtype.itemsize <= 2 else np.float64
+    values = stored.astype(kind)
+    if any(quantization.zero_points):
+        values -= _along_axis(stored, quantization.zero_points, quantization, kind)
+    values *= _along_axis(stored, quantization.scales, quantization, kind)
+    return values.astype(np.float32, copy=False)
+
+
+def _along_axis(
+    stored: np.ndarray, numbers: Sequence[float], quantization: Quantization, kind: type[np.number[Any]] = np.int16
+) -> np.ndarray:
+    """Numbers for each value: one per channel, along the axis; or one for all."""
+    ends = (-1, *(1,) * (stored.ndim - 1 - quantization.axis)) if len(numbers) > 1 else ()
+    return np.array(numbers, kind).reshape(ends)
 
 
 def stored_view(tensor: TensorInfo) -> Quantized | None:

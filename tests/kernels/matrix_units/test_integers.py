@@ -11,7 +11,7 @@ from framebind.delegate.claim.claims import claim
 from framebind.delegate.compiler import CompiledProgram, compile_program
 from framebind.delegate.read.reader import read_model
 from framebind.delegate.transform.graph import Graph, Node
-from framebind.delegate.transform.pipeline import PASSES
+from framebind.delegate.transform.pipeline import PASSES, transform
 from framebind.delegate.transform.quantized_steps import sum_integers
 from framebind.delegate.transform.separable import fuse_expanded, fuse_separable
 from framebind.interop.null.device import NullDevice
@@ -19,6 +19,7 @@ from framebind.kernels.operation import FusedOp
 from framebind.kernels.ops.convolution.conv import Convolution
 from framebind.kernels.ops.convolution.depthwise import Depthwise
 from framebind.kernels.ops.pointwise.elementwise import Elementwise
+from framebind.kernels.ops.pointwise.quantize import ScaledIntegers
 from framebind.kernels.ops.window import Window
 from framebind.kernels.tensor import TensorInfo
 from framebind.kernels.views import Storage
@@ -35,6 +36,23 @@ def compiled(dtype: str, storage: Storage = "f16", *, outputs: tuple[int, ...] =
     claims = claim(subgraph, lambda: traits.target)
     assert claims.unsupported == {}
     return compile_program(claims.graph(sorted(claims.nodes), (0,), outputs), traits, storage, passes=APART)
+
+
+def test_weights_stay_integers_until_they_are_packed() -> None:
+    """Neither a claim nor a pass computes their values; those of int8 without zero points are the file's own bytes."""
+    content = bottleneck("int8", LARGER)
+    subgraph = read_model(content).subgraphs[0]
+    claims = claim(subgraph, lambda: NullDevice().traits.target)
+    graph = claims.graph(sorted(claims.nodes), (0,), (7,))
+    before = [n.operation for n in graph.nodes if isinstance(n.operation, Convolution | Depthwise)]
+    assert len(before) == 4
+    assert all(isinstance(each.weights, ScaledIntegers) and "values" not in vars(each.weights) for each in before)
+    after = [n.operation for n in transform(graph, APART).nodes if isinstance(n.operation, Convolution | Depthwise)]
+    for given, counted in zip(before, after, strict=True):
+        assert counted.weights.dtype == np.int8
+        assert np.shares_memory(counted.weights, np.frombuffer(content, np.uint8))
+        scales = np.array(given.scales, np.float32).reshape((-1, 1, 1, 1) if isinstance(given, Convolution) else -1)
+        assert np.array_equal(np.asarray(given.weights), counted.weights * scales)
 
 
 def in_halves(program: CompiledProgram) -> set[int]:
