@@ -220,7 +220,8 @@ def work_of(step: Step, picture_bytes: int | None = None) -> StepWork:
     views = {argument.name: argument.view for argument in source.arguments}
     counted = views["src"] if source.name == "transpose_conv" else views.get("dst")
     shape = (0, 0, 0, 0) if counted is None or isinstance(counted, Table | Plane) else counted.shape
-    factors = sum(4 * v.count for name, v in views.items() if isinstance(v, Table) and name.endswith("weights"))
+    weights = [view for name, view in views.items() if isinstance(view, Table) and name.endswith("weights")]
+    factors = sum((8 if view.storage == "u16" else 4) * view.count for view in weights)
     if source.name == "matmul":
         factors += shape[3] * int(dict(source.constants)["DEPTH"])
     pictures = [view for view in views.values() if isinstance(view, Sampled)]

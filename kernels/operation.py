@@ -43,7 +43,9 @@ class FusedOp:
 
 @dataclass(frozen=True)
 class PackedArray:
-    """A float32 array of shape (``rows``, 4). ``make`` packs it; it is not called if a cache has the packed bytes."""
+    """A float32 array of shape (``rows``, 4), or one of int32, or of uint16 (pairs of bytes). ``make`` packs it; it is
+    not called if a cache has the packed bytes.
+    """
 
     rows: int
     make: Callable[[], np.ndarray]
@@ -135,6 +137,11 @@ class Launch:
     fusion: Fusion = Fusion()
     integers: bool | None = None
     """Whether the kernel computes on int32; None: if the node does."""
+
+    @property
+    def multiplies_bytes(self) -> bool:
+        """Whether the kernel multiplies bytes by bytes: "src" must then hold whole numbers from 0 to 255."""
+        return self.constants.get("BYTES") == 1
 
 
 @dataclass

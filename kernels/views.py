@@ -7,15 +7,17 @@ the same kernel text reads an f16 intermediate, a user's float32 buffer or a cam
 from __future__ import annotations
 
 import math
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Literal
 
 from .colours import YuvColours
 from .tensor import STORED_BYTES, Shape, slices
 
-Storage = Literal["f32", "f16", "i32"]
-SLICE_BYTES: dict[str, int] = {"f32": 16, "f16": 8, "i32": 16}
-"""Bytes of one slice (four channels of one pixel) by storage."""
+Storage = Literal["f32", "f16", "i32", "u8", "u16"]
+SLICE_BYTES: dict[str, int] = {"f32": 16, "f16": 8, "i32": 16, "u8": 4, "u16": 8}
+"""Bytes of one slice (four channels of one pixel) by storage. "u8" are whole numbers from 0 to 255, "u16" pairs of
+them: see ``pairs_of_channels``.
+"""
 TEXTURE_CHANNELS: dict[str, int] = {
     "rgba8": 4, "rgba16f": 4, "rgba32f": 4, "r8": 1, "r32f": 1,
     "r16": 1, "r16f": 1, "rg8": 2, "rg16": 2, "rg16f": 2, "rg32f": 2,
@@ -35,7 +37,8 @@ on the encoded bytes of photographs: an sRGB texture then gives the same values 
 
 @dataclass(frozen=True)
 class Sliced:
-    """A tensor in a buffer, channels in slices of four: a float4 (f32), four halves (f16) or an int4 (i32) per slice.
+    """A tensor in a buffer, channels in slices of four: a float4 (f32), four halves (f16), four bytes (u8) or an int4
+    (i32) per slice.
 
     The channels after the last real one are zero: every kernel's WRITE keeps that. ``pixel_stride`` is the number of
     slices from a pixel to the next. It is larger than the tensor's own number of slices if the tensor is a range of
@@ -54,6 +57,15 @@ class Sliced:
     def nbytes(self) -> int:
         batch, height, width, channels = self.shape
         return ((batch * height * width - 1) * self.stride + slices(channels)) * SLICE_BYTES[self.storage]
+
+
+def pairs_of_channels(view: Sliced) -> Sliced:
+    """A tensor of bytes as one of half as many channels, each a number of 16 bits: the first of two bytes is the lower.
+
+    Matrix units multiply eight bytes where they multiply four halves, so that kernels see one such slice for two.
+    """
+    batch, height, width, channels = view.shape
+    return replace(view, shape=(batch, height, width, channels // 2), storage="u16", pixel_stride=view.stride // 2)
 
 
 @dataclass(frozen=True)
@@ -119,7 +131,7 @@ class Quantized:
 
 @dataclass(frozen=True)
 class Table:
-    """Constants that a kernel reads by its own index: ``count`` float4 values in f32 or f16."""
+    """Constants that a kernel reads by its own index: ``count`` float4 values in f32, f16 or u16."""
 
     count: int
     storage: Storage = "f32"

@@ -3,7 +3,8 @@
 python benchmarks/int8/frames.py [MODEL ...] [--backend cuda,opencl] [--runs N] [--json FILE]
 
 *floats* leaves out the pass ``sum_integers`` (delegate/transform/quantized_steps.py): convolutions are then computed
-by the general kernel. *apart* leaves out the passes that join two convolutions of integers.
+by the general kernel. *apart* leaves out the passes that join two convolutions of integers, and *halves* the pass
+``multiply_bytes`` (delegate/transform/byte_products.py): matrix units then multiply halves.
 *stream* is the time per frame of many back to back, *frame* that of a bound frame and the wait for it, *kernels* the
 GPU's own times of the steps as dispatches of their own, by kernel; medians, in microseconds.
 """
@@ -28,6 +29,7 @@ from names import QUANTIZED
 from one_dispatch import bind, record, timed
 from samples import Label, Series, measured, write
 
+from framebind.delegate.transform.byte_products import multiply_bytes
 from framebind.delegate.transform.graph import Graph
 from framebind.delegate.transform.pipeline import Pass, Rewrite
 from framebind.delegate.transform.quantized_steps import sum_integers
@@ -42,7 +44,8 @@ compiler: Any = import_module("framebind.delegate.compiler")
 
 
 WAYS: dict[str, tuple[Rewrite, ...]] = {
-    "floats": (sum_integers,), "apart": (fuse_separable, fuse_expanded), "integers": ()
+    "floats": (sum_integers,), "apart": (fuse_separable, fuse_expanded), "halves": (multiply_bytes,),
+    "integers": (),
 }  # fmt: skip
 """The passes that are left out, by the name of what is measured."""
 

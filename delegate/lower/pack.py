@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -16,7 +17,9 @@ from .launches import VALUES, Lowered
 Key = int | tuple[int, str]
 """A constant tensor's number, or a launch's number and the name of one of its arrays."""
 
-_DTYPES: dict[Storage, type] = {"f32": np.float32, "f16": np.float16, "i32": np.int32}
+_DTYPES: dict[Storage, type] = {"f32": np.float32, "f16": np.float16, "i32": np.int32, "u16": np.uint16}
+_WHOLE: dict[np.dtype[Any], Storage] = {np.dtype(np.int32): "i32", np.dtype(np.uint16): "u16"}
+"""The storage of arrays that hold whole numbers."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +98,7 @@ def pack_constants(wanted: Wanted, storage: Storage, alignment: int) -> Constant
         else:
             small = float(np.abs(array).max(initial=0.0)) <= LARGEST_HALF
             fits = storage == "f16" and key not in wanted.keep_f32 and small
-        kept: Storage = "i32" if array.dtype == np.int32 else "f16" if fits else "f32"
+        kept = _WHOLE.get(array.dtype, "f16" if fits else "f32")
         part = array.astype(_DTYPES[kept]).tobytes()
         assert len(part) == packed.rows * SLICE_BYTES[kept]
         same = alike.setdefault(len(part), [])

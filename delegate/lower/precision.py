@@ -110,7 +110,9 @@ def choose_storage(lowered: Lowered, storage: Storage) -> dict[TensorId, Storage
     if storage == "f16":
         storages.update(dict.fromkeys(_between_convolutions(lowered), "f16"))
         storages.update(dict.fromkeys(find_inside_blocks(lowered), "f16"))
-    return storages | _shared(lowered, storages)
+    storages |= _shared(lowered, storages)
+    storages.update((entry.launch.reads["src"], "u8") for entry in lowered.launches if entry.launch.multiplies_bytes)
+    return storages
 
 
 def _only_copies(entry: LabelledLaunch) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from ...interop.device import Kernel, Operand, Resource, Slot, Step
@@ -13,7 +13,17 @@ from ...kernels.operation import FusedOp
 from ...kernels.ops.pointwise.elementwise import EXPRESSIONS
 from ...kernels.ops.pointwise.integers import INTEGER_EXPRESSIONS
 from ...kernels.tensor import TensorId
-from ...kernels.views import Access, Local, PlanePicture, Sampled, Table, plane_name, region_name
+from ...kernels.views import (
+    Access,
+    Local,
+    PlanePicture,
+    Sampled,
+    Sliced,
+    Table,
+    pairs_of_channels,
+    plane_name,
+    region_name,
+)
 from ..lower.launches import EPILOGUE, GATE, VALUES, LabelledLaunch
 from .placement import Layout, frame_of
 
@@ -107,6 +117,9 @@ class _Binder:
                 Argument(name, vector, access, GATE, broadcast_channel=broadcast, zero_extended=extended), None
             )
         place = layout.place(tensor, access)
+        if name == "src" and self.entry.launch.multiplies_bytes:
+            assert isinstance(place.view, Sliced) and place.view.storage == "u8"
+            place = replace(place, view=pairs_of_channels(place.view))
         # Copies of frames are one kernel, whose memory is another slot for each.
         memory = place.memory if frame_of(tensor) is None else layout.slot(tensor)
         argument = Argument(

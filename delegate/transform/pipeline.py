@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from .attention import fuse_attention
+from .byte_products import multiply_bytes
 from .channels_first import remove_boundary_transposes
 from .cleanup import remove_identities, remove_unused
 from .concatenations import join_concatenations, share_reshaped
@@ -87,6 +88,7 @@ PASSES: tuple[Pass, ...] = (
     Pass(fuse_expanded, after=(fuse_separable,)),
     Pass(fuse_max_pools, after=(fuse_epilogues,)),
     Pass(fuse_separable_pairs, after=(fuse_separable, fuse_expanded, fuse_max_pools)),
+    Pass(multiply_bytes, after=(sum_integers, merge_siblings, fuse_separable_pairs)),
 )
 
 

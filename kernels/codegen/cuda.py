@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ..views import SLICE_BYTES, Picture, Plane, Quantized, Strided
+from ..views import Picture, Plane, Quantized, Strided
 from .c_family import CFamily, line_of_body, switch_cases
 from .one_dispatch import ProgramSource
-from .source import Argument, Buffer, KernelSource, TileText, holds_integers
+from .source import Argument, Buffer, KernelSource, TileText, storage_of
 from .texts import barrier, tile_function
 
 INVOCATIONS_PER_UNIT = 512
@@ -21,6 +21,8 @@ _INTEGERS = {
     "int8": "signed char", "uint8": "unsigned char", "int16": "short", "bool": "unsigned char", "int32": "int",
     "int64": "long long",
 }  # fmt: skip
+_WHOLE = {"i32": "int", "u8": "unsigned char", "u16": "unsigned short"}
+"""The types of tensors of whole numbers, by storage."""
 
 
 class Cuda(CFamily):
@@ -51,8 +53,8 @@ class Cuda(CFamily):
             return f"LOAD_HALF({buffer.name}, {index})" if argument.unit == 2 else f"{buffer.name}[{index}]"
         if _is_half(argument):
             return f"LOAD_HALF4({buffer.name}, {index})"
-        if holds_integers(argument):
-            return f"load_floats<int>({buffer.name}, {index})"
+        if storage_of(argument) in _WHOLE:
+            return f"load_floats<{_stored_type(argument)}>({buffer.name}, {index})"
         return f"({_cast(buffer, 'float4')})[{index}]"
 
     @property
@@ -82,7 +84,7 @@ class Cuda(CFamily):
             return f"STORE_HALF({place})" if argument.unit == 2 else f"{buffer.name}[{index}] = {value}"
         if _is_half(argument):
             return f"STORE_HALF4({buffer.name}, {index}, {value})"
-        if isinstance(argument.view, Quantized) or holds_integers(argument):
+        if isinstance(argument.view, Quantized) or storage_of(argument) in _WHOLE:
             return f"store_four<{_stored_type(argument)}>({buffer.name}, {index}, {value})"
         return f"({_cast(buffer, 'float4')})[{index}] = {value}"
 
@@ -127,14 +129,14 @@ CUDA = Cuda()
 def _is_half(argument: Argument) -> bool:
     if isinstance(argument.view, Quantized):
         return argument.view.dtype == "float16"
-    return argument.unit == SLICE_BYTES["f16"]
+    return storage_of(argument) == "f16"
 
 
 def _stored_type(argument: Argument) -> str:
     """The type of the numbers in memory, which are no halves."""
     if isinstance(argument.view, Quantized):
         return _INTEGERS[argument.view.dtype]
-    return "int" if holds_integers(argument) else "NUMBERS"
+    return _WHOLE.get(storage_of(argument) or "f32", "NUMBERS")
 
 
 def _cast(buffer: Buffer, kind: str) -> str:

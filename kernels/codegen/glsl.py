@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ..tensor import INTEGER_DTYPES, STORED_BYTES
-from ..views import SLICE_BYTES, Dense, Picture, Plane, Quantized, Strided
+from ..views import Dense, Picture, Plane, Quantized, Strided
 from .one_dispatch import HEAD, ProgramSource, pool_names
-from .source import Argument, Buffer, KernelSource, TileText, holds_integers
+from .source import Argument, Buffer, KernelSource, TileText, holds_integers, storage_of
 from .texts import barrier, prelude
 
 UNIFORMS = ("rows", "groups", "max_spins")
@@ -38,8 +38,8 @@ class Glsl:
 
     def element(self, arguments: Sequence[Argument]) -> str:
         """GLSL type of a buffer's elements, from the storage of the arguments that share it: vec4 if all are f32; uvec2
-        (pairs of words) if one has halves; uvec4 if one has int32; uint for a model's integers, planes of pictures and
-        Strided halves; float for Dense and Strided floats.
+        (pairs of words) if one has halves or bytes; uvec4 if one has int32; uint for a model's integers, planes of
+        pictures and Strided halves; float for Dense and Strided floats.
         """
         if any(isinstance(a.view, Dense | Strided) for a in arguments):
             units = {a.unit if isinstance(a.view, Dense | Strided) else 0 for a in arguments}
@@ -48,7 +48,7 @@ class Glsl:
             return "float" if units == {4} else "uint"
         if any(isinstance(a.view, Quantized | Plane) for a in arguments):
             return "uint"
-        if any(a.unit == SLICE_BYTES["f16"] for a in arguments):
+        if any(storage_of(a) in ("f16", "u8", "u16") for a in arguments):
             return "uvec2"
         return "uvec4" if any(holds_integers(a) for a in arguments) else "vec4"
 
@@ -58,8 +58,12 @@ class Glsl:
             return _load_integers(memory, argument.view.dtype, index)
         if isinstance(argument.view, Strided):
             return f"LOAD_HALF({memory}, {index})" if argument.unit == 2 else f"{memory}[{index}]"
-        if argument.unit == SLICE_BYTES["f16"]:
+        if storage_of(argument) == "f16":
             return f"UNPACK_HALF4({memory}[{index}])"
+        if storage_of(argument) == "u8":
+            return f"UNPACK_BYTES({_half_element(memory, index)})"
+        if storage_of(argument) == "u16":
+            return f"UNPACK_SHORTS({memory}[{index}].x, {memory}[{index}].y)"
         if buffer.element == "vec4":
             return f"{memory}[{index}]"
         words = _four_words(buffer, index)
@@ -82,8 +86,10 @@ class Glsl:
             if argument.unit == 2:
                 return f"STORE_HALF({memory}, {index}, {value})"
             return f"{memory}[{index}] = {value}"
-        if argument.unit == SLICE_BYTES["f16"]:
+        if storage_of(argument) == "f16":
             return f"{memory}[{index}] = PACK_HALF4({value})"
+        if storage_of(argument) == "u8":
+            return f"{_half_element(memory, index)} = PACK_BYTES({value})"
         if buffer.element == "vec4":
             return f"{memory}[{index}] = {value}"
         return _store_words(
@@ -195,6 +201,11 @@ GLSL, GLSL_ES = Glsl("430 core"), Glsl("310 es")
 def _words(memory: str, dtype: str, index: str) -> list[str]:
     nbytes = STORED_BYTES[dtype]
     return [f"{memory}[({index}) * {nbytes} + {word}]" for word in range(nbytes)]
+
+
+def _half_element(memory: str, index: str) -> str:
+    """A slice of bytes: one of the two words of an element."""
+    return f"{memory}[({index}) >> 1][({index}) & 1]"
 
 
 def _four_words(buffer: Buffer, index: str) -> str:

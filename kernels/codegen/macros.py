@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ..tensor import slices
-from ..views import Plane, Sliced, Table
+from ..views import Plane, Table
 from .dialect import Dialect
 from .macro import SLICE, Macro, constant, literal
 from .planes import texel_read
 from .reads import Lines, read_lines, stored_and_applied, with_input_ops
-from .source import Argument, Buffer, KernelSource
+from .source import Argument, Buffer, KernelSource, storage_of
 from .texts import loads_fragments, multiplies_pairs, tile_function, with_integers
 from .writes import write_macro
 
@@ -86,12 +86,18 @@ def _shape_lines(argument: Argument) -> list[Macro | str]:
 
 
 def _fragment_macros(source: KernelSource, dialect: Dialect, buffers: Mapping[str, Buffer]) -> list[Macro | str]:
-    """Macros that load fragments of "src" and "weights" and multiply them: as halves if both are halves and the device
-    has matrix units, else as floats.
+    """Macros that load fragments of "src" and "weights" and multiply them: as bytes if both are bytes; as halves if
+    both are halves and the device has matrix units; else as floats.
     """
     src, weights = (next(a for a in source.arguments if a.name == name) for name in ("src", "weights"))
     computed = source.input_ops or (src.resized is not None and src.resized.bilinear)
     words = dialect.words
+    if storage_of(weights) == "u16":
+        if computed or storage_of(src) != "u16":
+            raise ValueError(f"{source.name} multiplies bytes, and its source holds others")
+        emulated = [*_FLOAT_FRAGMENTS, *_EMULATED_BYTES, *_NO_PAIRS]
+        units = [*_word_fragments(src, weights, dialect, buffers), *_BYTES, *_NO_PAIRS] if words else emulated
+        return ["#ifdef MATRIX_UNITS", *units, "#else", *emulated, "#endif"]
     if words is None or not _holds_halves(weights):
         return [*_FLOATS, *_NO_PAIRS, "#ifdef MATRIX_UNITS", "#undef RINGED", constant("RINGED", 0), "#endif"]
     load_weights = read_lines(weights, buffers, dialect.load_words, "FRAGMENT")
@@ -102,21 +108,24 @@ def _fragment_macros(source: KernelSource, dialect: Dialect, buffers: Mapping[st
         pairs = [line for line in _FLOATS if not any(word in str(line) for word in own)]
         pairs += [constant("WEIGHTS", words[0]), *load_weights, *_local_weights(weights, dialect, buffers), *_PAIRS]
         return ["#ifdef MATRIX_UNITS", *pairs, "#else", *_FLOATS, *_NO_PAIRS, "#endif"]
-    halves = [
-        constant("FRAGMENT", words[0]),
-        constant("WEIGHTS", words[0]),
-        constant("NO_FRAGMENT", words[1]),
-        Macro("LOCAL_FRAGMENTS", ("array_",), f"(({words[2]})array_)"),
-        Macro("TO_FRAGMENT", ("v_",), "words_of(v_)"),
-        Macro("FROM_FRAGMENT", ("v_",), "half4_of(v_)"),
-        constant("MULTIPLY_FRAGMENTS", "MULTIPLY_HALVES"),
-        Macro("MULTIPLY_ROWS", ("sum_", "a_", "b_", "v_"), "sum_ = multiply_rows_of_halves(sum_, a_, b_, v_)"),
+    halves = [*_word_fragments(src, weights, dialect, buffers), *_HALVES]
+    return ["#ifdef MATRIX_UNITS", *halves, "#else", *_FLOATS, "#endif", *_NO_PAIRS]
+
+
+def _word_fragments(src: Argument, weights: Argument, dialect: Dialect, buffers: Mapping[str, Buffer]) -> Lines:
+    """Macros for fragments of two words: four halves or eight bytes."""
+    assert dialect.words is not None
+    kind, zero, pointer = dialect.words
+    return [
+        constant("FRAGMENT", kind),
+        constant("WEIGHTS", kind),
+        constant("NO_FRAGMENT", zero),
+        Macro("LOCAL_FRAGMENTS", ("array_",), f"(({pointer})array_)"),
         *read_lines(src, buffers, dialect.load_words, "FRAGMENT"),
-        *load_weights,
+        *read_lines(weights, buffers, dialect.load_words, "FRAGMENT"),
         *_local_weights(weights, dialect, buffers),
         constant("RINGED", 1),
     ]
-    return ["#ifdef MATRIX_UNITS", *halves, "#else", *_FLOATS, "#endif", *_NO_PAIRS]
 
 
 def _local_weights(weights: Argument, dialect: Dialect, buffers: Mapping[str, Buffer]) -> Lines:
@@ -131,7 +140,7 @@ def _local_weights(weights: Argument, dialect: Dialect, buffers: Mapping[str, Bu
 
 _ROWS_OF_FLOATS = "MULTIPLY_ROWS_OF_FLOATS(sum_, a_, b_, v_)"
 _COPIES = "{ (array_)[2 * (i_)] = LOAD4_weights(2 * (j_)); (array_)[2 * (i_) + 1] = LOAD4_weights(2 * (j_) + 1); }"
-_FLOATS: Lines = [
+_FLOAT_FRAGMENTS: Lines = [
     constant("FRAGMENT", "float4"),
     constant("WEIGHTS", "float4"),
     constant("NO_FRAGMENT", "F4(0.0f)"),
@@ -139,14 +148,46 @@ _FLOATS: Lines = [
     Macro("LOCAL_FRAGMENTS", ("array_",), "array_"),
     constant("FRAGMENT_src", "READ_src"),
     constant("FRAGMENT_weights", "LOAD4_weights"),
+    Macro("LOCAL_WEIGHTS", ("array_",), "array_"),
+    Macro("COPY_FRAGMENTS_weights", ("j_", "array_", "i_"), _COPIES),
+]
+_FLOAT_SUMS: Lines = [
+    constant("SUMS", "float4"),
+    Macro("TO_SUMS", ("v_",), "(v_)"),
+    Macro("FROM_SUMS", ("v_",), "(v_)"),
+]
+_INTEGER_SUMS: Lines = [
+    constant("SUMS", "int4"),
+    constant("TO_SUMS", "ints_of"),
+    constant("FROM_SUMS", "floats_of"),
+]
+_FLOATS: Lines = [
+    *_FLOAT_FRAGMENTS,
+    *_FLOAT_SUMS,
     Macro("TO_FRAGMENT", ("v_",), "(v_)"),
     Macro("FROM_FRAGMENT", ("v_",), "(v_)"),
     constant("MULTIPLY_FRAGMENTS", "MULTIPLY_FLOATS"),
     Macro("MULTIPLY_ROWS", ("sum_", "a_", "b_", "v_"), _ROWS_OF_FLOATS),
-    Macro("LOCAL_WEIGHTS", ("array_",), "array_"),
-    Macro("COPY_FRAGMENTS_weights", ("j_", "array_", "i_"), _COPIES),
 ]
 """Macros for kernels whose fragments are floats."""
+_HALVES: Lines = [
+    *_FLOAT_SUMS,
+    Macro("TO_FRAGMENT", ("v_",), "words_of(v_)"),
+    Macro("FROM_FRAGMENT", ("v_",), "half4_of(v_)"),
+    constant("MULTIPLY_FRAGMENTS", "MULTIPLY_HALVES"),
+    Macro("MULTIPLY_ROWS", ("sum_", "a_", "b_", "v_"), "sum_ = multiply_rows_of_halves(sum_, a_, b_, v_)"),
+]
+_BYTES: Lines = [
+    *_INTEGER_SUMS,
+    Macro("MULTIPLY_FRAGMENTS", ("sum_", "p_", "q_", "w_"), "sum_ = multiply_bytes(sum_, p_, q_, w_)"),
+    Macro("MULTIPLY_ROWS", ("sum_", "a_", "b_", "v_"), "sum_ = multiply_rows_of_bytes(sum_, a_, b_, v_)"),
+]
+_EMULATED_BYTES: Lines = [
+    *_INTEGER_SUMS,
+    constant("MULTIPLY_FRAGMENTS", "MULTIPLY_BYTES"),
+    Macro("MULTIPLY_ROWS", ("sum_", "a_", "b_", "v_"), "MULTIPLY_ROWS_OF_BYTES(sum_, a_, b_, v_)"),
+]
+"""Macros of the products of halves and of bytes, and of their sums."""
 _PAIRS: Lines = [
     constant("PAIRS", 1),
     constant("FITS_PAIR", "fits_pair"),
@@ -181,4 +222,4 @@ _NO_PAIRS: Lines = [
 
 
 def _holds_halves(argument: Argument) -> bool:
-    return isinstance(argument.view, Sliced | Table) and argument.view.storage == "f16"
+    return storage_of(argument) == "f16"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ..views import SLICE_BYTES, Quantized, Strided
+from ..views import Quantized, Strided
 from .c_family import CFamily, line_of_body, switch_cases
 from .one_dispatch import ProgramSource
-from .source import Argument, Buffer, KernelSource, TileText, holds_integers
+from .source import Argument, Buffer, KernelSource, TileText, holds_integers, storage_of
 from .texts import barrier
 
 _CONTROL = (
@@ -15,6 +15,8 @@ _CONTROL = (
 )  # fmt: skip
 _WRAPPING = (("ADD", "+"), ("SUB", "-"), ("MUL", "*"))
 _INTEGERS = {"int8": "char", "uint8": "uchar", "int16": "short", "bool": "uchar", "int32": "int", "int64": "long"}
+_WHOLE = {"i32": "int", "u8": "uchar", "u16": "ushort"}
+"""The types of tensors of whole numbers, by storage."""
 
 
 class OpenCl(CFamily):
@@ -50,10 +52,11 @@ class OpenCl(CFamily):
         if isinstance(argument.view, Strided):
             half = f"vload_half({index}, {_cast(buffer, 'half')})"
             return half if argument.unit == 2 else f"{buffer.name}[{index}]"
-        if argument.unit == SLICE_BYTES["f16"]:
+        if storage_of(argument) == "f16":
             return f"LOAD_HALF4({index}, {_cast(buffer, 'half')})"
-        if holds_integers(argument):
-            return f"convert_float4(({_cast(buffer, 'int4')})[{index}])"
+        whole = _WHOLE.get(storage_of(argument) or "f32")
+        if whole is not None:
+            return f"convert_float4(({_cast(buffer, f'{whole}4')})[{index}])"
         return f"({_cast(buffer, 'float4')})[{index}]"
 
     @property
@@ -78,7 +81,7 @@ class OpenCl(CFamily):
             return f"({_cast(buffer, 'int4')})[{index}]"
         if isinstance(argument.view, Strided):
             return f"(int)({self.load(argument, buffer, index)})"
-        if argument.unit == SLICE_BYTES["f16"]:
+        if storage_of(argument) == "f16":
             return f"convert_int4({self.load(argument, buffer, index)})"
         return f"convert_int4(({_cast(buffer, 'FLOATS')})[{index}])"
 
@@ -87,7 +90,7 @@ class OpenCl(CFamily):
             return f"({_cast(buffer, 'int4')})[{index}] = {value}"
         if isinstance(argument.view, Quantized | Strided):
             return self.store(argument, buffer, index, value)
-        if argument.unit == SLICE_BYTES["f16"]:
+        if storage_of(argument) == "f16":
             return self.store(argument, buffer, index, f"convert_float4({value})")
         return f"({_cast(buffer, 'FLOATS')})[{index}] = convert_float4({value})"
 
@@ -100,10 +103,11 @@ class OpenCl(CFamily):
         if isinstance(argument.view, Strided):
             half = f"vstore_half_rte({value}, {index}, {_cast(buffer, 'half')})"
             return half if argument.unit == 2 else f"{buffer.name}[{index}] = {value}"
-        if argument.unit == SLICE_BYTES["f16"]:
+        if storage_of(argument) == "f16":
             return f"vstorea_half4({value}, {index}, {_cast(buffer, 'half')})"
-        if holds_integers(argument):
-            return f"({_cast(buffer, 'int4')})[{index}] = convert_int4({value})"
+        whole = _WHOLE.get(storage_of(argument) or "f32")
+        if whole is not None:
+            return f"({_cast(buffer, f'{whole}4')})[{index}] = convert_{whole}4({value})"
         return f"({_cast(buffer, 'float4')})[{index}] = {value}"
 
     def load_words(self, argument: Argument, buffer: Buffer, index: str) -> str:

@@ -12,6 +12,8 @@
 #define FLOAT_OF_BITS(x) as_float(x)
 #define FLOAT_OF_INT(x) as_float(x)
 #define INT_OF_FLOAT(x) as_int(x)
+#define ints_of(v) convert_int4(v)
+#define floats_of(v) convert_float4(v)
 float4 NEAREST_HALF4(float4 v) {
   ushort halves[4];
   vstore_half4_rte(v, 0, (__private half*)halves);
@@ -160,6 +162,21 @@ uint two_halves(uint a, uint b, int n) {
 uint2 nth_halves(uint2 a, uint2 b, uint2 c, uint2 d, int n) {
   return n < 2 ? (uint2)(two_halves(a.x, b.x, n), two_halves(c.x, d.x, n))
                : (uint2)(two_halves(a.y, b.y, n), two_halves(c.y, d.y, n));
+}
+// The same product of bytes, eight in two words: p and q have numbers from 0 to 255, w from -128 to 127.
+int4 multiply_bytes(int4 sum, uint2 p, uint2 q, uint2 w) {
+  int d0 = sum.x, d1 = sum.y, d2 = sum.z, d3 = sum.w;
+  asm("mma.sync.aligned.m16n8k32.row.col.s32.u8.s8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+    : "+r"(d0), "+r"(d1), "+r"(d2), "+r"(d3)
+    : "r"(p.x), "r"(q.x), "r"(p.y), "r"(q.y), "r"(w.x), "r"(w.y));
+  return (int4)(d0, d1, d2, d3);
+}
+int4 multiply_rows_of_bytes(int4 sum, uint2 a, uint2 b, uint2 v) {
+  int d0 = sum.x, d1 = sum.y, d2 = sum.z, d3 = sum.w;
+  asm("mma.sync.aligned.m16n8k32.row.col.s32.s8.u8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+    : "+r"(d0), "+r"(d1), "+r"(d2), "+r"(d3)
+    : "r"(a.x), "r"(a.y), "r"(b.x), "r"(b.y), "r"(v.x), "r"(v.y));
+  return (int4)(d0, d1, d2, d3);
 }
 // Copies of 16 bytes to local memory that go on while the kernel does other things.
 void copy_async(__local float4* to, __global const void* from) {

@@ -14,6 +14,8 @@
 #define FLOAT_OF_BITS(x) uintBitsToFloat(x)
 #define FLOAT_OF_INT(x) intBitsToFloat(x)
 #define INT_OF_FLOAT(x) floatBitsToInt(x)
+#define ints_of(v) ivec4(v)
+#define floats_of(v) vec4(v)
 #define UNROLL
 #define UNROLL2
 #define UNROLL4

@@ -16,6 +16,7 @@ from ..views import (  # fmt: skip
     Resize,
     Sampled,
     Sliced,
+    Storage,
     Strided,
     Table,
     View,
@@ -71,9 +72,14 @@ class Argument:
         return parameter_count(self.view) // 4
 
 
+def storage_of(argument: Argument) -> Storage | None:
+    """The storage of a tensor in slices, or of a table of constants; None for other views."""
+    return argument.view.storage if isinstance(argument.view, Sliced | Table) else None
+
+
 def holds_integers(argument: Argument) -> bool:
     """Whether a tensor lies in memory as int32, one int4 per slice."""
-    return isinstance(argument.view, Sliced) and argument.view.storage == "i32"
+    return storage_of(argument) == "i32"
 
 
 @dataclass(frozen=True)

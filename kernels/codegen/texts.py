@@ -18,6 +18,7 @@ always braces. Helper functions take and return values only. Memory is reached t
                                    local array. COMMIT_COPIES ends a set of copies, and AWAIT_COPIES(n) waits for all
                                    but the last n sets of this invocation. Without matrix units they are plain copies
     MULTIPLY_ROWS(sum, a, b, v), MULTIPLY_ROW_PAIRS   MULTIPLY_FRAGMENTS with weights as rows: see prelude.fragments
+    SUMS, TO_SUMS(v), FROM_SUMS(sum)   the type of their sums, float4 or, of bytes, int4; of a float4, and the reverse
     LOCAL_WEIGHTS(array)[i], RINGED   fragment number i of weights there; whether they are halves, as its size assumes
     TO_FRAGMENT(v), FROM_FRAGMENT(v)   a float4 as a fragment, and the reverse
     POSITION(dst, i, b, y, x, s)   declares the ints b, y, x, s: where item number i of a tensor's slices lies

@@ -43,7 +43,7 @@ from .matrix_patch import launch_matrix_patches, uses_patches
 from .packing import pack_bias, pack_fragments, pack_weights
 from .patch_conv import launch_patches
 from .row_conv import RowTile, is_flat, launch_rows, row_tiles
-from .tiled_conv import ConvTile, Grid, launch_tiled_convolution, takes_rows, tile_choice
+from .tiled_conv import ConvTile, Grid, launch_tiled_convolution, paired, takes_rows, tile_choice
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,8 @@ class Convolution(Operation):
     """``weights`` is (O, H, W, I) and ``bias`` (O,) or None, float32 or float16; arrays compare by identity.
 
     ``scales``: the weights are whole multiples of these, one scale for all or one per output channel.
-    ``integer_weights``: the weights themselves are whole numbers that a half can hold.
+    ``integer_weights``: the weights themselves are whole numbers that a half can hold. ``by_bytes``: the input holds
+    whole numbers from 0 to 255, of a multiple of eight channels, and weights are from -128 to 127.
     """
 
     window: Window
@@ -59,6 +60,7 @@ class Convolution(Operation):
     bias: np.ndarray | None = field(compare=False, default=None)
     scales: tuple[float, ...] = ()
     integer_weights: bool = False
+    by_bytes: bool = False
 
     def output_shapes(self, shapes: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
         batch, height, width, _ = shapes[0]
@@ -82,7 +84,9 @@ def launch_convolution(lowering: Lowering, source: TensorId, operation: Convolut
             return patches
     tiled = _tile_choice(lowering, source, operation)
     if tiled is not None:
-        return launch_tiled_convolution(lowering, source, operation.window, operation.weights, operation.bias, tiled)
+        return launch_tiled_convolution(
+            lowering, source, operation.window, operation.weights, operation.bias, tiled, as_bytes=operation.by_bytes
+        )
     tiles = () if units else row_tiles(operation.window, reads, writes, lowering.target)
     if slices(depth) == 1 < taps and (taps <= PATCH_MOST_TAPS or not (units or tiles)):
         arrays = {"weights": pack_weights(operation.weights), "bias": pack_bias(operation.bias, channels)}
@@ -96,13 +100,14 @@ def launch_convolution(lowering: Lowering, source: TensorId, operation: Convolut
 
 def _tile_choice(lowering: Lowering, source: TensorId, operation: Convolution) -> TuningChoice[ConvTile] | None:
     """The tiles in local memory; None if there is too little work, or another kernel of matrix units is faster."""
-    reads, writes = lowering.shape(source), lowering.shape(lowering.outputs[0])
+    reads, writes, by_bytes = lowering.shape(source), lowering.shape(lowering.outputs[0]), operation.by_bytes
+    reads = paired(reads) if by_bytes else reads
     grid, taps = Grid((writes[1], writes[2]), slices(writes[3])), math.prod(operation.window.size)
     if takes_rows(operation.window, reads):
-        return tile_choice(lowering, source, operation.window, grid, TILED_LEAST_PICTURE)
+        return tile_choice(lowering, source, operation.window, grid, TILED_LEAST_PICTURE, as_bytes=by_bytes)
     most = WARP_TILES_START + math.prod(writes) * taps * reads[3] / WARP_TILES_PRODUCTS
     least = TILED_LEAST_POINTWISE if taps == 1 else TILED_LEAST_PRODUCTS
-    return tile_choice(lowering, source, operation.window, grid, least, most)
+    return tile_choice(lowering, source, operation.window, grid, least, most, as_bytes=by_bytes)
 
 
 def _launch_warp_tiles(lowering: Lowering, source: TensorId, operation: Convolution) -> Launch:
@@ -110,13 +115,15 @@ def _launch_warp_tiles(lowering: Lowering, source: TensorId, operation: Convolut
     (_, height, width, depth), (batch, rows, columns, channels) = (
         lowering.shape(tensor) for tensor in (source, lowering.outputs[0])
     )
-    taps = math.prod(operation.window.size)
-    sizes = (batch * rows * columns, channels, taps, slices(depth))
-    choice = TuningChoice(f"matrix_conv {sizes}", matrix_tile_candidates(*sizes, lowering.target))
+    taps, by_bytes = math.prod(operation.window.size), operation.by_bytes
+    sizes = (batch * rows * columns, channels, taps, slices(depth // 2 if by_bytes else depth))
+    key = f"matrix_conv {sizes}{' bytes' if by_bytes else ''}"
+    choice = TuningChoice(key, matrix_tile_candidates(*sizes, lowering.target))
     tile = lowering.target.take(choice)
     division, group_count = matrix_constants(*sizes, tile, lowering.group_size)
-    constants = operation.window.constants(height, width) | division
-    arrays = {"weights": pack_fragments(operation.weights, tile), "bias": pack_bias(operation.bias, channels)}
+    constants = operation.window.constants(height, width) | division | ({"BYTES": 1} if by_bytes else {})
+    weights = pack_fragments(operation.weights, tile, as_bytes=by_bytes)
+    arrays = {"weights": weights, "bias": pack_bias(operation.bias, channels)}
     local = matrix_memory(tile, lowering.target)
     own = slice_ownership(channels, tile, lowering.group_size)
     fusion = Fusion(

@@ -47,21 +47,29 @@ def pack_depthwise(weights: np.ndarray) -> PackedArray:
     return PackedArray(height * width * slices(channels), pack)
 
 
-def pack_fragments(weights: np.ndarray, tile: MatrixTile) -> PackedArray:
-    """OHWI weights as (n, 4) float32 in the order [step of four terms][eight output channels][lane].
+def pack_fragments(weights: np.ndarray, tile: MatrixTile, *, as_bytes: bool = False) -> PackedArray:
+    """OHWI weights as (n, 4) float32, or ``as_bytes`` as pairs of bytes, in the order [step of four terms][eight output
+    channels][lane].
 
     Lane 4r + t has the four input channels of term t for output channel r. A term is an input slice of a tap. Zeros
     fill the last batch of all warps.
     """
-    out, height, width, in_ = weights.shape
+    out, height, width, channels = weights.shape
+    in_, kind = (channels // 2, np.uint16) if as_bytes else (channels, np.float32)
     terms, columns = height * width * slices(in_), -(-out // 8)
     steps = batches(terms, tile) * tile.batch * tile.split
 
     def pack() -> np.ndarray:
-        padded = np.zeros((columns * 8, height * width, slices(in_) * 4), np.float32)
-        padded[:out, :, :in_] = weights.reshape(out, height * width, in_)
-        packed = np.zeros((columns * 8, steps * 16), np.float32)
+        padded = np.zeros((columns * 8, height * width, slices(in_) * 4), kind)
+        numbers = pairs_of_bytes(weights) if as_bytes else weights
+        padded[:out, :, :in_] = numbers.reshape(out, height * width, in_)
+        packed = np.zeros((columns * 8, steps * 16), kind)
         packed[:, : terms * 4] = padded.reshape(columns * 8, terms * 4)
         return np.ascontiguousarray(packed.reshape(columns, 8, steps, 4, 4).transpose(2, 0, 1, 3, 4)).reshape(-1, 4)
 
     return PackedArray(steps * columns * WARP, pack)
+
+
+def pairs_of_bytes(weights: np.ndarray) -> np.ndarray:
+    """OHWI weights from -128 to 127 as (O, H, W, I / 2) uint16, the first of two in the lower byte."""
+    return np.ascontiguousarray(weights, np.int8).view(np.uint16)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -52,9 +53,12 @@ class RowTile(NamedTuple):
         return (self.pixels - 1) * window.strides[1] + (window.size[1] - 1) * window.dilations[1] + 1
 
 
+@lru_cache(maxsize=256)
 def row_tiles(window: Window, source: Shape, destination: Shape, target: Target) -> tuple[RowTile, ...]:
     """The tiles with the least estimated time, the best first. Empty if the device is a CPU (few invocations), if there
     are few products or taps, or if no tile fills a work-group and fits into local memory.
+
+    They are kept, because networks repeat their layers.
     """
     products = slices(source[3]) * slices(destination[3]) * math.prod(window.size) * _pixels(destination)
     few = products < ROW_LEAST_PRODUCTS or math.prod(window.size) < ROW_LEAST_TAPS

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import lru_cache, partial
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 
@@ -35,7 +35,7 @@ from .heuristics import (
     UNIT_INVOCATIONS,
 )
 from .matrix_conv import WARP
-from .packing import pack_bias
+from .packing import pack_bias, pairs_of_bytes
 
 
 class ConvTile(NamedTuple):
@@ -79,10 +79,13 @@ class Grid(NamedTuple):
 
 def launch_tiles(
     lowering: Lowering, source: TensorId, window: Window, grid: Grid, weights: Callable[[], np.ndarray],
-    bias: PackedArray, choice: TuningChoice[ConvTile],
+    bias: PackedArray, choice: TuningChoice[ConvTile], *, as_bytes: bool = False,
 ) -> Launch:  # fmt: skip
-    """One dispatch. ``weights`` makes an array of (4 * grid.slices, H, W, I) for the window and the input channels."""
+    """One dispatch. ``weights`` makes an array of (4 * grid.slices, H, W, I) for the window and the input channels.
+    ``as_bytes``: these are pairs of bytes.
+    """
     shape, group_size, tile = lowering.shape(source), lowering.group_size, lowering.target.take(choice)
+    shape = paired(shape) if as_bytes else shape
     taken, depth = _taken(window, tile), shape[3]
     if tile.in_rows:
         weights, depth = partial(_in_rows, weights), 16
@@ -105,8 +108,9 @@ def launch_tiles(
         "ALL_STAGES": blocks * math.prod(taken.size) // tile.taps,
         "OUT_H": grid.size[0], "OUT_W": grid.size[1], "PIXELS": shape[0] * math.prod(grid.size),
         "SLICES": grid.slices, "UP_Y": up[0], "UP_X": up[1], "CUT_TOP": grid.cut[0], "CUT_LEFT": grid.cut[1],
-        "ROUND": _round(window, tile, group_size),
+        "ROUND": int(_round(window, tile, group_size)),
     }  # fmt: skip
+    constants |= {"BYTES": 1} if as_bytes else {}
     arrays = {"weights": pack_tiles(weights, (4 * grid.slices, *taken.size, depth), tile, wide), "bias": bias}
     groups = (shape[0] * down if tile.width else 1) * across * wide
     all_at_once = up == (1, 1) and wide == 1 and constants["ROUND"] == tile.columns
@@ -114,7 +118,7 @@ def launch_tiles(
     own = SliceOwnership(lanes, lanes, 2) if all_at_once and group_size % lanes == 0 else None
     reads = -(-math.prod(patch) * math.prod(taken.size) // (math.prod(taps) * pixels)) * wide
     local = (
-        ("float4", "region", _region(window, tile, group_size)),
+        ("float4", "region", int(_region(window, tile, group_size))),
         ("float4", "ring", _ring(tile, lowering.target)),
         ("int", "wide", 1),
         ("float4", "exchange", 1 if lowering.target.matrix_units else 3 * group_size),
@@ -173,15 +177,18 @@ def _plane(patch: tuple[int, int]) -> int:
 
 def _round(window: Window, tile: ConvTile, group_size: int) -> int:
     """The columns of a warp whose sums are in local memory at a time."""
-    room = max(_plane(patch_of(window, tile, group_size)) * tile.loaded, TILED_EXCHANGE_BYTES // 16)
-    fitting = (n for n in range(tile.columns, 0, -1) if tile.columns % n == 0)
-    return next((n for n in fitting if tile.rows * n * (group_size // 16 * 17 + 2) <= room), 1)
+    room = np.maximum(_plane(patch_of(window, tile, group_size)) * tile.loaded, TILED_EXCHANGE_BYTES // 16)
+    most = 1
+    for count in range(2, int(np.max(tile.columns, initial=1)) + 1):
+        fit = (tile.columns % count == 0) & (tile.rows * count * (group_size // 16 * 17 + 2) <= room)
+        most = np.where(fit, count, most)
+    return cast("int", most)
 
 
 def _region(window: Window, tile: ConvTile, group_size: int) -> int:
     """The float4 of local memory: for pixels, and then for sums."""
     pixels = _plane(patch_of(window, tile, group_size)) * tile.loaded
-    return max(pixels, tile.rows * _round(window, tile, group_size) * (group_size // 16 * 17 + 2))
+    return np.maximum(pixels, tile.rows * _round(window, tile, group_size) * (group_size // 16 * 17 + 2))
 
 
 def _ring(tile: ConvTile, target: Target) -> int:
@@ -192,18 +199,15 @@ def _ring(tile: ConvTile, target: Target) -> int:
 
 def fits(window: Window, tile: ConvTile, target: Target) -> bool:
     """Whether the device has the local memory, and the group the warps, for a tile."""
-    if target.group_size % (WARP * tile.across * tile.split) or tile.planes % tile.split:
-        return False
-    if (_taken(window, tile).size[1] if tile.width else 1) % tile.taps:
-        return False
-    if tile.width and tile.pixels(target.group_size) % tile.width:
-        return False
+    divides = (target.group_size % (WARP * tile.across * tile.split) == 0) & (tile.planes % tile.split == 0)
+    divides &= (_taken(window, tile).size[1] if tile.width else 1) % tile.taps == 0
+    divides &= tile.pixels(target.group_size) % (tile.width or 1) == 0
     beside = _ring(tile, target) + (2 if target.matrix_units else 3 * target.group_size + 1)
-    return (_region(window, tile, target.group_size) + beside) * 16 <= target.local_bytes
+    return divides & ((_region(window, tile, target.group_size) + beside) * 16 <= target.local_bytes)
 
 
 def pack_tiles(weights: Callable[[], np.ndarray], shape: Shape, tile: ConvTile, wide: int) -> PackedArray:
-    """OHWI weights of this ``shape`` as (n, 4) float32 for ``wide`` column tiles.
+    """OHWI weights of this ``shape`` as (n, 4) float32 for ``wide`` column tiles; pairs of bytes stay uint16.
 
     The order is [block of input slices][tap], or [tap][block] if a block has one tap; then [plane of four slices]
     [column tile][fragment of 16 channels][lane][2]. Lane 4r + t has the channels of slice t for the rows r and r + 8:
@@ -216,8 +220,10 @@ def pack_tiles(weights: Callable[[], np.ndarray], shape: Shape, tile: ConvTile, 
     steps = blocks * taps * planes
 
     def pack() -> np.ndarray:
-        padded = np.zeros((wide * columns * 16, taps, blocks * planes * 16), np.float32)
-        padded[:out, :, :in_] = weights().reshape(out, taps, in_)
+        numbers = weights()
+        kind = np.uint16 if numbers.dtype == np.uint16 else np.float32
+        padded = np.zeros((wide * columns * 16, taps, blocks * planes * 16), kind)
+        padded[:out, :, :in_] = numbers.reshape(out, taps, in_)
         # [column tile, half, fragment, row, tap, block, plane, slice, pair of channels, channel]
         apart = padded.reshape(wide, 2, columns, 8, taps, blocks, planes, 4, 2, 2)
         outer = (5, 4, 6) if tile.width else (4, 5, 6)
@@ -228,25 +234,33 @@ def pack_tiles(weights: Callable[[], np.ndarray], shape: Shape, tile: ConvTile, 
 
 def launch_tiled_convolution(
     lowering: Lowering, source: TensorId, window: Window, weights: np.ndarray, bias: np.ndarray | None,
-    choice: TuningChoice[ConvTile],
+    choice: TuningChoice[ConvTile], *, as_bytes: bool = False,
 ) -> Launch:  # fmt: skip
-    """One dispatch for a convolution with OHWI weights."""
+    """One dispatch for a convolution with OHWI weights, ``as_bytes`` of bytes by bytes."""
     _, rows, columns, channels = lowering.shape(lowering.outputs[0])
     grid = Grid((rows, columns), slices(channels))
 
     def padded() -> np.ndarray:
-        return np.concatenate([weights, np.zeros((4 * grid.slices - channels, *weights.shape[1:]), weights.dtype)])
+        numbers = pairs_of_bytes(weights) if as_bytes else weights
+        return np.concatenate([numbers, np.zeros((4 * grid.slices - channels, *numbers.shape[1:]), numbers.dtype)])
 
-    return launch_tiles(lowering, source, window, grid, padded, pack_bias(bias, channels), choice)
+    return launch_tiles(lowering, source, window, grid, padded, pack_bias(bias, channels), choice, as_bytes=as_bytes)
+
+
+def paired(shape: Shape) -> Shape:
+    """The shape of a tensor of bytes as kernels see it: with two channels as one (``views.pairs_of_channels``)."""
+    return (*shape[:3], shape[3] // 2)
 
 
 def tile_choice(
-    lowering: Lowering, source: TensorId, window: Window, grid: Grid, least: int, most: float = math.inf
-) -> TuningChoice[ConvTile] | None:
+    lowering: Lowering, source: TensorId, window: Window, grid: Grid, least: int, most: float = math.inf, *,
+    as_bytes: bool = False,
+) -> TuningChoice[ConvTile] | None:  # fmt: skip
     """The tiles for a convolution of this grid; None if it has less than ``least`` products, if they take more than
     ``most`` clocks, or if the device has no matrix units.
     """
     target, shape = lowering.target, lowering.shape(source)
+    shape = paired(shape) if as_bytes else shape
     fixed = target.fixed.get("tiled_conv")
     if isinstance(fixed, ConvTile):
         return TuningChoice("tiled_conv", (fixed,))
@@ -256,7 +270,7 @@ def tile_choice(
     tiles = tile_candidates(window, shape, grid, target)
     if not tiles or clocks(window, shape, grid, tiles[0], target) > most:
         return None
-    return TuningChoice(f"tiled_conv {window} {shape} {grid}", tiles)
+    return TuningChoice(f"tiled_conv {window} {shape} {grid}{' bytes' if as_bytes else ''}", tiles)
 
 
 @lru_cache(maxsize=256)
@@ -267,13 +281,27 @@ def tile_candidates(window: Window, shape: Shape, grid: Grid, target: Target) ->
     """
     flat, in_rows = math.prod(window.size) == 1, takes_rows(window, shape)
     widths, counts = ((0,) if flat else (8, 16) if in_rows else (0, 8, 16)), (1,) if in_rows else (1, 2, 3, 4)
+    sizes = _sizes(widths, counts)
+    costs = np.full(len(sizes), np.inf)
+    for width in widths:  # which decides how a tile is computed; all other sizes are arrays
+        places = np.flatnonzero(sizes[:, 4] == width)
+        possible = places[_is_possible(window, _tiles(sizes[places], width, in_rows), target)]
+        costs[possible] = clocks(window, shape, grid, _tiles(sizes[possible], width, in_rows), target)
+    order = np.argsort(costs, kind="stable")[:TILED_CANDIDATES]
+    return tuple(ConvTile._make((*sizes[i].tolist(), in_rows)) for i in order if np.isfinite(costs[i]))
+
+
+@lru_cache
+def _sizes(widths: tuple[int, ...], counts: tuple[int, ...]) -> np.ndarray:
+    """The sizes of all tiles that are considered: rows, columns, across, split, width, planes, taps and stages."""
     sizes = itertools.product(TILED_ROWS_AND_COLUMNS, (1, 2, 4), counts, widths, counts, TILED_STAGES)
-    tiles = [
-        ConvTile(*size, across, split, width, planes, *stage, in_rows)
-        for size, across, split, width, planes, stage in sizes
-    ]
-    costs = {tile: clocks(window, shape, grid, tile, target) for tile in tiles if _is_possible(window, tile, target)}
-    return tuple(sorted(costs, key=lambda tile: costs[tile])[:TILED_CANDIDATES])
+    return np.array([(*size, *between, *stage) for size, *between, stage in sizes])
+
+
+def _tiles(sizes: np.ndarray, width: int, in_rows: bool) -> ConvTile:
+    """All tiles of one width as one, whose sizes are arrays."""
+    rows, columns, across, split, _, planes, taps, stages = cast("Iterable[int]", sizes.T)
+    return ConvTile(rows, columns, across, split, width, planes, taps, stages, in_rows)
 
 
 def takes_rows(window: Window, shape: Shape) -> bool:
@@ -282,7 +310,7 @@ def takes_rows(window: Window, shape: Shape) -> bool:
 
 
 def _is_possible(window: Window, tile: ConvTile, target: Target) -> bool:
-    return fits(window, tile, target) and loads_of(window, tile, target.group_size) <= TILED_MOST_LOADS
+    return fits(window, tile, target) & (loads_of(window, tile, target.group_size) <= TILED_MOST_LOADS)
 
 
 def clocks(window: Window, shape: Shape, grid: Grid, tile: ConvTile, target: Target) -> float:
@@ -300,13 +328,13 @@ def clocks(window: Window, shape: Shape, grid: Grid, tile: ConvTile, target: Tar
     columns, pixels = tile.columns * tile.across, tile.pixels(group_size)
     products = TILED_PRODUCT_CLOCKS * columns * pixels / 8
     reads = warps / tile.split * (2 * tile.rows + 4 * tile.columns) + 4 * columns
-    work = taps * tile.planes * max(products, reads * TILED_READ_CLOCKS)
+    work = taps * tile.planes * np.maximum(products, reads * TILED_READ_CLOCKS)
     work += blocks * tile.loaded / 4 * patch * TILED_PATCH_CLOCKS + 16 * columns * pixels * TILED_RESULT_CLOCKS
     step = TILED_CHAIN + tile.rows * tile.columns * TILED_CHAIN_PRODUCT
     chain = TILED_START + stages * TILED_STAGE + taps * tile.planes / tile.split * step + blocks * TILED_BLOCK
     units = max(target.invocations // UNIT_INVOCATIONS, 1)
     local = (_region(window, tile, group_size) + _ring(tile, target)) * 16
-    resident = max(1, min(TILED_RESIDENT, TILED_UNIT_BYTES // local))
+    resident = np.clip(TILED_UNIT_BYTES // local, 1, TILED_RESIDENT)
     rounds, rest = divmod(groups, units * resident)
     last = -(-rest // units)
-    return TILED_LAUNCH + rounds * max(resident * work, chain) + (max(last * work, chain) if rest else 0)
+    return TILED_LAUNCH + rounds * np.maximum(resident * work, chain) + (rest > 0) * np.maximum(last * work, chain)

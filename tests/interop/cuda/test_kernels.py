@@ -110,7 +110,7 @@ def test_the_kernels_of_small_networks_compile(name: str, architecture: int) -> 
 
 @pytest.mark.parametrize("architecture", ALL_ARCHITECTURES)
 def test_tiles_of_dense_convolutions_compile(architecture: int) -> None:
-    """Floats as pairs and halves, weights that no half holds, a window, single taps, and a transposed convolution."""
+    """Floats as pairs and halves, weights that no half holds, a window, single taps, a transposed one, and bytes."""
     sources = list[KernelSource]()
     target = Target(256, 1 << 18, matrix_units=True, halves=True, local_bytes=48 << 10)
     three, apart = Window((3, 3), (1, 1)), Window((3, 3), (2, 2))
@@ -119,6 +119,8 @@ def test_tiles_of_dense_convolutions_compile(architecture: int) -> None:
             sources.append(tiled_source(Convolution(window, np.ones((48, 3, 3, 24)), None), tile, storages, target))
     transposed = TransposeConvolution((2, 2), SAME, None, np.ones((24, 2, 2, 24)))
     sources.append(tiled_source(transposed, ConvTile(4, 2, 2, 1, 8, 2), ("f16", "f16"), target))
+    of_bytes = Convolution(three, np.ones((48, 3, 3, 48)), None, integer_weights=True, by_bytes=True)
+    sources.append(tiled_source(of_bytes, ConvTile(4, 1, 2, 2, 8, 2, 3, 3), ("u16", "u16"), target))
     # Turing has no matrix units of floats, and compiles emulated ones for long.
     compile_all(sources if architecture > 75 else sources[:1], architecture)
 

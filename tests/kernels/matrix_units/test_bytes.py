@@ -1,0 +1,160 @@
+"""Convolutions of bytes by bytes against NumPy and LiteRT, exactly; matrix units are emulated if a device has none."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+from ai_edge_litert.interpreter import Interpreter as LiteRt
+
+from framebind.delegate.claim.claims import claim
+from framebind.delegate.compiler import compile_program
+from framebind.delegate.plan.binding import Binding
+from framebind.delegate.read.reader import read_model
+from framebind.delegate.run.program import Program
+from framebind.delegate.transform.graph import Graph, Node
+from framebind.delegate.transform.pipeline import transform
+from framebind.interop.device import Device
+from framebind.interop.null.device import NullDevice
+from framebind.kernels.operation import FusedOp
+from framebind.kernels.ops.convolution.conv import Convolution
+from framebind.kernels.ops.convolution.matrix_conv import MatrixTile
+from framebind.kernels.ops.convolution.tiled_conv import ConvTile
+from framebind.kernels.ops.pointwise.elementwise import Elementwise
+from framebind.kernels.ops.window import SAME, VALID, Window
+from framebind.kernels.tensor import Shape
+from framebind.kernels.views import Dense, Sliced
+from framebind.tools.certify.cases.operator_models import options
+from framebind.tools.certify.cases.quantized_models import RELU6, WINDOW, bias, tensor, weights
+from support.cases.references import convolve
+from support.graphs import Array, run, target_of
+from support.tiny_models import G, Op, T, build
+
+RNG = np.random.default_rng(5)
+
+
+def steps(source: int, target: int) -> Node:
+    """The node of a tensor that holds its source's values as numbers from 0 to 255."""
+    return Node("QUANTIZE", Elementwise(), (source,), (target,), (FusedOp("TO_STEPS", values=(1.0, 0.0, 255.0)),))
+
+
+def whole(shape: tuple[int, ...], low: int, high: int) -> Array:
+    return RNG.integers(low, high, shape, endpoint=True).astype(np.float32)
+
+
+@pytest.mark.parametrize(
+    ("x", "out", "window", "fixed"),
+    [
+        ((1, 9, 5, 24), 20, Window((3, 3), (1, 1), padding=SAME), {"matrix_conv": MatrixTile(1, 2, 2, 2)}),
+        ((2, 7, 9, 40), 33, Window((1, 1), (1, 1), padding=VALID), {"matrix_conv": MatrixTile(2, 3, 1, 1)}),
+        ((1, 9, 11, 8), 17, Window((3, 2), (2, 1), (1, 2), padding=SAME), {"matrix_conv": MatrixTile(1, 1, 1, 3)}),
+        ((1, 9, 21, 24), 20, Window((3, 3), (1, 1), padding=SAME), {"tiled_conv": ConvTile(2, 2, 1, 1, 8, 2)}),
+        ((2, 9, 11, 40), 24, Window((3, 3), (2, 2), padding=SAME), {"tiled_conv": ConvTile(2, 1, 1, 2, 0, 2)}),
+        ((1, 9, 9, 8), 9, Window((3, 3), (1, 1), padding=SAME), {"tiled_conv": ConvTile(2, 1, 1, 1, 8, 1, 1, 4, True)}),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_a_convolution_of_bytes_sums_integers(
+    device: Device, x: Shape, out: int, window: Window, fixed: Mapping[str, Any]
+) -> None:
+    """Also of all extremes, and beyond borders."""
+    weights, bias = whole((out, *window.size, x[3]), -128, 127), whole((out,), -(1 << 20), 1 << 20)
+    values = whole(x, 0, 255)
+    operation = Convolution(window, weights, bias, integer_weights=True, by_bytes=True)
+    size = window.output_size(*x[1:3])
+    shapes = {0: x, 1: x, 2: (x[0], *size, out)}
+    nodes = [steps(0, 1), Node("CONV_2D", operation, (1,), (2,))]
+    target = target_of(device, "f32", matrix_units=False, group_size=64, fixed=fixed)
+    program, (found,) = run(device, shapes, nodes, (2,), values, target=target)
+    (kernel,) = (step.kernel.source for step in program.steps if step.kernel.source.name in fixed)
+    views = {argument.name: argument.view for argument in kernel.arguments}
+    assert views["src"] == Sliced((x[0], x[1], x[2], x[3] // 2), "u16", x[3] // 8)
+    if device.traits.api != "null":
+        assert np.array_equal(found, convolve(operation)(values))
+
+
+OPTIONS = {
+    "CONV_2D": options("Conv2D", **WINDOW),
+    "CONV_2D and RELU6": options("Conv2D", **WINDOW, fusedActivationFunction=RELU6),
+    "DEPTHWISE_CONV_2D and RELU6": options(
+        "DepthwiseConv2D", **WINDOW, depthMultiplier=1, fusedActivationFunction=RELU6
+    ),
+}  # fmt: skip
+SIZE = (1, 9, 10)
+
+
+def network(*layers: tuple[str, int], dtype: str = "int8", channels: int = 8) -> bytes:
+    """Layers behind one another: the operator, and its number of channels. The tensor n is that of layer n."""
+    tensors = [T("x", (*SIZE, channels)), tensor("a", (*SIZE, channels), dtype)]
+    tensors += [tensor(f"layer {n}", (*SIZE, out), dtype, 0.05) for n, (_, out) in enumerate(layers)]
+    operators = [Op("QUANTIZE", [0], [1])]
+    for n, (name, out) in enumerate(layers):
+        depthwise, before = name.startswith("DEPTHWISE"), channels if n == 0 else layers[n - 1][1]
+        kernel = weights([1, 3, 3, out] if depthwise else [out, 3, 3, before], dtype, 3 if depthwise else 0)
+        source = tensors[n + 1]
+        tensors += [kernel, bias(kernel, (source.scales or [0.0])[0], out, dtype)]
+        place = len(tensors) - 2
+        operators.append(Op(name.partition(" ")[0], [n + 1, place, place + 1], [n + 2], OPTIONS[name], 3))
+    return build(G(tensors, operators, [0], [len(layers) + 1]))
+
+
+def graph_of(model: bytes) -> Graph:
+    subgraph = read_model(model).subgraphs[0]
+    claims = claim(subgraph, lambda: NullDevice().traits.target)
+    assert claims.unsupported == {}
+    return claims.graph(sorted(claims.nodes), subgraph.inputs, subgraph.outputs)
+
+
+@pytest.mark.parametrize(
+    ("model", "by_bytes"),
+    [
+        (network(("CONV_2D and RELU6", 16), ("CONV_2D and RELU6", 8), ("CONV_2D", 4)), [False, True, True]),
+        (network(("CONV_2D", 16), ("CONV_2D", 4)), [False, False]),
+        (network(("CONV_2D and RELU6", 12), ("CONV_2D", 4)), [False, False]),
+        (network(("CONV_2D and RELU6", 16), ("CONV_2D", 4), dtype="uint8"), [False, False]),
+        (network(("CONV_2D and RELU6", 16), ("CONV_2D", 4), dtype="int16"), [False, False]),
+    ],
+    ids=["behind RELU6", "of numbers below zero", "of 12 channels", "of weights of nine bits", "of 16 bits"],
+)
+def test_what_bytes_hold_is_multiplied_as_bytes(model: bytes, by_bytes: list[bool]) -> None:
+    nodes = transform(graph_of(model)).nodes
+    marks = [node.operation.by_bytes for node in nodes if isinstance(node.operation, Convolution)]
+    assert marks == by_bytes
+
+
+def test_layers_compute_litert_s_integers(device: Device) -> None:
+    """Tensors that convolutions read are bytes in memory, which a depthwise one writes, too."""
+    model = network(
+        ("CONV_2D and RELU6", 16), ("DEPTHWISE_CONV_2D and RELU6", 16), ("CONV_2D and RELU6", 24), ("CONV_2D", 20)
+    )  # fmt: skip
+    target = target_of(device, "f32", matrix_units=False, group_size=64, fixed={"matrix_conv": MatrixTile(1, 1, 1, 1)})
+    compiled = compile_program(graph_of(model), device.traits, "f32", target=target)
+    assert [compiled.storages[i] for i in (2, 3, 4)] == ["f16", "u8", "u8"]
+    values, shapes = (
+        np.random.default_rng(2).normal(size=(*SIZE, 8)).astype(np.float32),
+        {0: (*SIZE, 8), 5: (*SIZE, 20)},
+    )
+    program, buffers = Program(device, compiled), {}
+    for i, shape in shapes.items():
+        buffers[i] = device.buffer(Dense(shape).nbytes, f"t{i}")
+        program.bind(i, Binding(buffers[i], Dense(shape)))
+    device.write(buffers[0], values, "test")
+    program.run()
+    found = np.empty(shapes[5], np.float32)
+    device.read(buffers[5], found, "test")
+    if device.traits.api != "null":
+        np.testing.assert_array_equal(np.rint(found / np.float32(0.05)), on_the_cpu(model, values))
+
+
+def on_the_cpu(model: bytes, values: Array) -> Array:
+    """LiteRT's numbers of steps."""
+    reference = LiteRt(model_content=model)
+    reference.allocate_tensors()
+    reference.set_tensor(0, values)
+    reference.invoke()
+    (detail,) = reference.get_output_details()
+    found = reference.get_tensor(detail["index"]).astype(np.float32) - detail["quantization"][1]
+    assert len(np.unique(found)) > 100
+    return found
