@@ -1,27 +1,33 @@
 """Times two source trees in turn: bound frames and cold starts of models on APIs that both have.
 
     python benchmarks/compare_trees.py BEFORE/framebind AFTER/framebind [MODEL ...] --backend gl,cl --rounds 5
-        [--json FILE]
+        [--keep FOLDER] [--json FILE]
 
 Each tree is a folder named framebind, in a folder named after its commit. The trees take turns, and the order changes
 each round, so a machine whose speed drifts slows both alike. A start runs with the drivers' caches off; frames may use
 them. A figure is the median of its rounds, in ms; `benchmarks/report.py add FILE` keeps that of each round.
+
+With ``--keep`` each tree's benchmarks/batch.py times the frames. All models are compiled side by side before, and their
+programs are kept in that folder, so that a round takes seconds.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import statistics
 import subprocess
 import sys
+import tempfile
 from collections import defaultdict
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from names import FLOAT
-from samples import Series, measured, write
+from samples import Series, measured, read, write
 
 from framebind.video.apis import APIS, BY_NAME
 from framebind.video.models import find_model
@@ -35,14 +41,14 @@ Devices = list[tuple[str, str]]
 """Names and drivers."""
 
 
-def run(tree: Path, *arguments: str, caches: bool) -> Any:
-    """The JSON that a Python program of the tree prints last."""
+def run(tree: Path, *arguments: str, caches: bool, said: bool = True) -> Any:
+    """The JSON that a Python program of the tree prints last, if ``said``."""
     path = os.pathsep.join([str(tree.absolute().parent), os.environ.get("PYTHONPATH", "")])
     environment = os.environ | {"PYTHONPATH": path} | ({} if caches else NO_CACHES)
     done = subprocess.run([sys.executable, *arguments], env=environment, capture_output=True, text=True)
     if done.returncode:
         sys.exit(f"{tree}: {' '.join(arguments)} failed:\n{done.stdout}\n{done.stderr}")
-    return json.loads(done.stdout)
+    return json.loads(done.stdout) if said else None
 
 
 def add_frames(tree: Path, models: list[str], backends: list[str], figures: Figures) -> Devices:
@@ -53,6 +59,31 @@ def add_frames(tree: Path, models: list[str], backends: list[str], figures: Figu
         for figure, time in (("frame", row["latency"]["median"]), ("stream", row["stream"]), ("submit", row["submit"])):
             figures[figure, row["on"], row["model"]].append(time)
     return [(row["statistics"]["device"], row["statistics"]["driver"]) for row in rows]
+
+
+def compile_all(trees: tuple[Path, ...], models: list[str], backends: list[str], keep: Path) -> None:
+    """Compile each model with each tree, in a process of its own, and keep the programs."""
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        for tree, model, backend in itertools.product(trees, models, backends):
+            pool.submit(run, tree, *batch_command(tree, keep, [model], backend), "--dry-run", caches=True, said=False)
+
+
+def batch_command(tree: Path, keep: Path, models: list[str], backends: str) -> list[str]:
+    """The command that times single frames of models whose programs are in ``keep``."""
+    script, folder = tree.absolute() / "benchmarks" / "batch.py", keep.absolute() / tree.absolute().parent.name
+    schedule = ["--batch", "1", "--runs", "300", "--seconds", "0.5"]
+    return [str(script), *models, "--backend", backends, *schedule, "--keep", str(folder)]
+
+
+def add_kept_frames(tree: Path, models: list[str], backends: list[str], figures: Figures, keep: Path) -> Devices:
+    """Append the medians of each model's bound frames and streams, by programs that were compiled before."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder, "rows.json")
+        run(tree, *batch_command(tree, keep, models, ",".join(backends)), "--json", str(file), caches=True, said=False)
+        found = read(file)
+    for each in found.series:
+        figures[str(each.labels["figure"]), str(each.labels["on"]), str(each.labels["model"])].append(each.median)
+    return [(found.machine, found.driver)]
 
 
 def add_starts(tree: Path, models: list[str], backends: list[str], figures: Figures) -> Devices:
@@ -76,7 +107,7 @@ def show(before: Figures, after: Figures) -> None:
         print(f"{' '.join(reversed(figure)):52} {old:6.3f} {new:7.3f} {new / old:6.3f} {rounds:6}")
 
 
-def keep(file: Path, found: dict[Path, Figures], devices: Devices) -> None:
+def write_rounds(file: Path, found: dict[Path, Figures], devices: Devices) -> None:
     """Write every round's figures of both trees, a tree by the name of the folder it is in."""
     series = [
         Series({"model": model, "on": on, "tree": tree.absolute().parent.name, "figure": figure}, times)
@@ -93,16 +124,21 @@ def main(
     backend: Annotated[str, typer.Option(help=f"{', '.join(api.short for api in APIS)}, or several.")] = "gl,cl",
     rounds: Annotated[int, typer.Option(help="How often each tree's frames are timed.")] = 5,
     starts: Annotated[int, typer.Option(help="How often each start is timed.")] = 2,
+    keep: Annotated[Path | None, typer.Option(help="Folder of compiled programs.")] = None,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write each round's figures to this file.")] = None,
 ) -> None:
     paths = [str(find_model(model).resolve()) for model in models or FLOAT]
     backends = backend.split(",")
     found: dict[Path, Figures] = {tree: defaultdict(list) for tree in (before, after)}
     devices: Devices = []
+    if keep is not None:
+        compile_all((before, after), paths, backends, keep)
     try:
         for number in range(max(rounds, starts)):
             for tree in (before, after) if number % 2 else (after, before):
-                if number < rounds:
+                if number < rounds and keep is not None:
+                    devices += add_kept_frames(tree, paths, backends, found[tree], keep)
+                elif number < rounds:
                     devices += add_frames(tree, paths, backends, found[tree])
                 if number < starts:
                     devices += add_starts(tree, paths, backends, found[tree])
@@ -110,7 +146,7 @@ def main(
     finally:  # Ctrl-C, or a lent machine's time: the rounds so far are figures too
         show(found[before], found[after])
         if json_file is not None:
-            keep(json_file, found, devices)
+            write_rounds(json_file, found, devices)
 
 
 if __name__ == "__main__":
