@@ -4,12 +4,15 @@
     python benchmarks/heavy.py --table FILE
 
 Each model and way has a process of its own. All get ready side by side, and a process that is not ready after
-``--seconds`` is ended, which is said. Then each in turn has the machine for itself: a warm-up of a second, 300 frames
-with a wait after each, and streams of as many. All are given the same random inputs, which lie on the GPU, and compute
+``--seconds`` is ended, which is said. Then each in turn has the machine for itself: a warm-up, 300 frames with a wait
+after each, and streams of as many. All are given the same random inputs, which lie on the GPU, and compute
 in 16 bits. A frame of LiteRT's accelerator reads its outputs, since nothing else waits for it; its stream reads them
 once. An error is the largest difference from LiteRT's CPU interpreter in any output, as a share of the largest value of
 that output. *times* is the frame of the fastest peer as a multiple of ours on CUDA; of LiteRT's accelerator, which
 copies in each frame, it takes the stream.
+
+torch.compile in mode max-autotune tries kernels for a minute or several. ``TORCHINDUCTOR_CACHE_DIR``, if it is set,
+keeps what it found: a later call with the same models is ready as soon as the others.
 
 ``benchmarks/report.py add FILE`` keeps what ``--json FILE`` wrote.
 """
@@ -230,13 +233,14 @@ def main(
     seconds: Annotated[float, typer.Option(help="Seconds until all must be ready.")] = 100.0,
     runs: Annotated[int, typer.Option(help="Frames of which medians are taken.")] = 300,
     longest: Annotated[float, typer.Option(help="The most seconds of frames, and fewer frames then.")] = 3.0,
+    warm_up: Annotated[float, typer.Option(help="Seconds of frames before they are timed.")] = 1.0,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write the samples to this file.")] = None,
     table_file: Annotated[Path | None, typer.Option("--table", help="Print the tables of such a file.")] = None,
 ) -> None:
     if table_file is not None:
         print("\n".join(tables(read(table_file))))
         return
-    began, schedule = time.monotonic(), Schedule(50, runs, longest)
+    began, schedule = time.monotonic(), Schedule(50, runs, longest, warm_up_seconds=warm_up)
     pairs = [(path, way) for path in paths_of(models or ()) for way in ways.split(",")]
     compiling = sum("compile" in way for _, way in pairs) or 1
     os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", str(max(2 * (os.cpu_count() or 1) // compiling, 2)))

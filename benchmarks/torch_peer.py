@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import fcntl
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
@@ -144,6 +145,7 @@ def built(way: TorchWay, content: bytes, given: Sequence[Any]) -> Run:
     if not way.is_compiled:
         return graph
     try_alone(benchmarker)
+    sys.setswitchinterval(1e-4)  # each launch of a trial would wait 5 ms for every thread that compiles meanwhile
     compiled = torch.compile(make_fx(graph)(*given), fullgraph=True, options=way.options)
     compiled(*given)  # the first call compiles
     return compiled

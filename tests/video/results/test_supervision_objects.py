@@ -72,6 +72,14 @@ def test_key_points_and_their_annotator() -> None:
     assert fb.video.to_key_points(rows).keypoint_confidence is None
 
 
+def test_the_corners_of_an_oriented_box_are_its_data() -> None:
+    corners = [[92.28, 64.0], [64.0, 92.28], [35.72, 64.0], [64.0, 35.72]]
+    row = {"class": "ship", "score": 0.9, "box": [35.72, 35.72, 92.28, 92.28], "points": None, "corners": corners}
+    found = fb.video.to_detections([row])
+    np.testing.assert_allclose(found.data["xyxyxyxy"], [corners], rtol=1e-6)
+    np.testing.assert_allclose(found.xyxy, [row["box"]], rtol=1e-6)
+
+
 def test_nothing_and_rows_that_have_no_place(monkeypatch: pytest.MonkeyPatch) -> None:
     nothing: dict[str, Any] = {"class": None, "box": None}
     assert len(fb.video.to_detections([nothing])) == len(fb.video.to_key_points([nothing])) == 0
