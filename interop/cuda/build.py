@@ -9,7 +9,7 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ...kernels.codegen.cuda import CUDA
@@ -72,13 +72,13 @@ def build_together(context: CudaContext, sources: Sequence[Source], store: Binar
     found = _kept(context, keys, store) if store is not None else {}
     missing = {key: source for key, source in zip(keys, sources, strict=True) if key not in found}
     if missing:
-        code, names = _compiled(context, list(missing.values()))
-        module = Module(context, code)
-        kept = f"module {hashlib.sha256(code).hexdigest()}"
-        if store is not None:
-            store.reject(kept)  # what was kept by this name, but not found by its kernels
-        for key, name in zip(missing, names, strict=True):
-            found[key] = Function(module, module.function(name), Place(kept, name), key)
+        for code, names in _compiled(context, missing):
+            module = Module(context, code)
+            kept = f"module {hashlib.sha256(code).hexdigest()}"
+            if store is not None:
+                store.reject(kept)  # what was kept by this name, but not found by its kernels
+            for key, name in names.items():
+                found[key] = Function(module, module.function(name), Place(kept, name), key)
     for function in found.values():
         offer(function, store)
     return [found[key] for key in keys]
@@ -105,23 +105,44 @@ def _kept(context: CudaContext, keys: Sequence[str], store: BinaryStore) -> dict
     return found
 
 
-def _compiled(context: CudaContext, sources: Sequence[Source]) -> tuple[bytes, list[str]]:
-    """The machine code of kernels together, and their names there. Raises KernelError with the first that does not
-    compile alone.
+def _compiled(context: CudaContext, sources: Mapping[str, Source]) -> list[tuple[bytes, dict[str, str]]]:
+    """Machine code in pieces, each with the names of its kernels there, by key. Raises KernelError for the first kernel
+    that does not compile alone.
     """
     architecture = nvrtc.architecture(context.capability)
-    text, names = _rendered(sources)
+    shares = _shares(sources)
+    rendered = [_rendered([sources[key] for key in share]) for share in shares]
     try:
-        return nvrtc.machine_code(text, architecture), names
-    except nvrtc.CompileError as all_of_them:
-        for source in sources:
-            text, _ = _rendered([source])
-            try:
-                nvrtc.machine_code(text, architecture)
-            except nvrtc.CompileError as error:
-                name = source.name if isinstance(source, KernelSource) else "program"
-                raise KernelError(name, str(context), str(error), text) from error
-        raise KernelError(", ".join(names), str(context), str(all_of_them), text) from all_of_them
+        codes = nvrtc.machine_codes([text for text, _ in rendered], architecture)
+    except nvrtc.CompileError as error:
+        raise _first_error(context, list(sources.values()), architecture, error) from error
+    names = [dict(zip(share, own, strict=True)) for share, (_, own) in zip(shares, rendered, strict=True)]
+    return list(zip(codes, names, strict=True))
+
+
+def _shares(sources: Mapping[str, Source]) -> list[list[str]]:
+    """The keys of the sources, divided among processes. Kernels of a kind take the same time, so each gets as many."""
+    count = nvrtc.processes(len(sources))
+    keys = sorted(sources, key=lambda key: _name(sources[key]))
+    return [keys[first::count] for first in range(count)]
+
+
+def _first_error(
+    context: CudaContext, sources: Sequence[Source], architecture: int, found: nvrtc.CompileError
+) -> KernelError:
+    """The error of the first kernel that does not compile alone; of all of them if each does."""
+    for source in sources:
+        text, _ = _rendered([source])
+        try:
+            nvrtc.machine_code(text, architecture)
+        except nvrtc.CompileError as error:
+            return KernelError(_name(source), str(context), str(error), text)
+    text, _ = _rendered(sources)
+    return KernelError(", ".join(map(_name, sources)), str(context), str(found), text)
+
+
+def _name(source: Source) -> str:
+    return source.name if isinstance(source, KernelSource) else "program"
 
 
 def _rendered(sources: Sequence[Source]) -> tuple[str, list[str]]:

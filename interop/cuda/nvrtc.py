@@ -2,19 +2,33 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import functools
+import logging
 import os
-from typing import Any
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 from ..errors import DeviceError
 from ..gl.platform import load
+from . import compiler_process
+from .compiler_process import CompileError as CompileError
+from .compiler_process import StatusError
+
+log = logging.getLogger("framebind")
 
 INSTALL = "pip install nvidia-cuda-nvrtc cuda-pathfinder"
 OPTIONS = ("--std=c++17", "--device-as-default-execution-space", "--disable-warnings")
 """Compiler options for every text: helper functions run on the GPU."""
-MOST_THREADS = 16
-"""Threads of the compiler at most. Not measured."""
+MOST_PROCESSES = 16
+"""Processes that compile at once, and threads of one, at most. More were not measured."""
+LEAST_KERNELS = 4
+"""The fewest kernels for a process, which takes as long to start as it needs for one or two. 2 were not faster."""
+_PIPE_BYTES = 1 << 20
+"""Room for a text, so that nothing waits until its process has started."""
 _SPLITS = 12, 4
 """The first version that is known to optimize the functions of a text on several threads."""
 
@@ -75,39 +89,97 @@ def architecture(capability: int) -> int:
     return max(fitting)
 
 
-class CompileError(Exception):
-    """A text that NVRTC does not take: the compiler's log."""
-
-
 def machine_code(text: str, architecture: int) -> bytes:
     """The cubin of a text for an architecture (90 is sm_90). Raises CompileError with the compiler's log."""
-    library, program = _library(), ctypes.c_void_p()
-    _check(library.nvrtcCreateProgram(ctypes.byref(program), text.encode(), b"framebind.cu", 0, None, None), "NVRTC")
-    try:
-        options = [option.encode() for option in (*OPTIONS, *_threads(), f"--gpu-architecture=sm_{architecture}")]
-        status = library.nvrtcCompileProgram(program, len(options), (ctypes.c_char_p * len(options))(*options))
-        if status:
-            raise CompileError(_text_of(library, "ProgramLog", program).decode(errors="replace").strip("\0\n"))
-        return _text_of(library, "CUBIN", program)
-    finally:
-        library.nvrtcDestroyProgram(ctypes.byref(program))
+    (code,) = machine_codes([text], architecture)
+    return code
 
 
-def _threads() -> tuple[str, ...]:
-    """The option that lets the compiler use threads. (Calling it from several threads would not help: calls wait for
-    one another.)
+def machine_codes(texts: Sequence[str], architecture: int) -> list[bytes]:
+    """The cubins of texts. This process compiles the first, and meanwhile a process for each compiles the others.
+    (Threads would not help, because calls of NVRTC wait for one another.) Raises CompileError with the compiler's log.
+
+    A text whose process fails is compiled here afterwards.
     """
-    count = min(MOST_THREADS, os.cpu_count() or 1)
+    options = (*OPTIONS, *_threads(len(texts)), f"--gpu-architecture=sm_{architecture}")
+    with contextlib.ExitStack() as stack:
+        others = [stack.enter_context(_compiling(text, options)) for text in texts[1:]]
+        codes = [_compiled_here(texts[0], options)]
+        for text, process in zip(texts[1:], others, strict=True):
+            codes.append(_answer(process) or _compiled_here(text, options))
+    return codes
+
+
+def processes(kernels: int) -> int:
+    """The number of texts into which kernels are best divided, as many as there are cores: see ``machine_codes``."""
+    return max(1, min(MOST_PROCESSES, _cores(), kernels // LEAST_KERNELS)) if _has_python() else 1
+
+
+def _compiled_here(text: str, options: Sequence[str]) -> bytes:
+    """The cubin of a text, compiled by this process."""
+    try:
+        return compiler_process.compile_text(_library(), text.encode(), options)
+    except StatusError as error:
+        _check(error.args[0], "compiling")
+        raise
+
+
+@contextlib.contextmanager
+def _compiling(text: str, options: Sequence[str]) -> Iterator[subprocess.Popen[bytes] | None]:
+    """A process that compiles a text during a block, and ends with it; None if it cannot start."""
+    program, pipe = [sys.executable, "-I", "-S", compiler_process.__file__, library_file(), *options], subprocess.PIPE
+    try:
+        process = subprocess.Popen(program, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, pipesize=_PIPE_BYTES)
+    except OSError as error:
+        log.info("a process that compiles kernels cannot start: %s", error)
+        yield None
+        return
+    try:
+        assert process.stdin is not None
+        content = text.encode()
+        with contextlib.suppress(BrokenPipeError):
+            process.stdin.write(len(content).to_bytes(8, "little") + content)
+            process.stdin.flush()
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def _answer(process: subprocess.Popen[bytes] | None) -> bytes | None:
+    """The cubin that a process writes; None, and a line in the log, if it fails. Raises CompileError."""
+    if process is None:
+        return None
+    assert process.stdout is not None
+    answer = process.stdout.read()
+    if answer[:1] == b"\1":
+        raise CompileError(answer[1:].decode(errors="replace"))
+    if len(answer) < 2:
+        log.info("a process that compiles kernels ended without an answer: its kernels are compiled here")
+        return None
+    return answer[1:]
+
+
+def _has_python() -> bool:
+    """Whether ``sys.executable`` is Python. In a program that embeds Python, it is that program."""
+    named = Path(sys.executable or "").name.lower().startswith("python")
+    return named and not getattr(sys, "frozen", False) and bool(library_file())
+
+
+def library_file() -> str:
+    """The compiler's library as the system finds it; "" if it is no file. Raises DeviceError if there is none."""
+    return _library()._name
+
+
+def _cores() -> int:
+    """The CPU cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _threads(texts: int) -> tuple[str, ...]:
+    """The option that lets the compiler use threads, if there are more cores than processes."""
+    count = min(MOST_PROCESSES, _cores() // texts)
     return (f"--split-compile={count}",) if version() >= _SPLITS and count > 1 else ()
-
-
-def _text_of(library: ctypes.CDLL, what: str, program: ctypes.c_void_p) -> bytes:
-    """A result of a compilation, as bytes: "CUBIN" or "ProgramLog"."""
-    size = ctypes.c_size_t()
-    _check(getattr(library, f"nvrtcGet{what}Size")(program, ctypes.byref(size)), f"asking for the {what}")
-    found: Any = ctypes.create_string_buffer(size.value)
-    _check(getattr(library, f"nvrtcGet{what}")(program, found), f"fetching the {what}")
-    return found.raw
 
 
 def _check(status: int, what: str) -> None:

@@ -76,7 +76,8 @@ class RecordingDriver:
         """Whether events are reached."""
         self.flags = 0
         """Those of all streams."""
-        self._name = LIBRARIES[0]
+        self._name = ""
+        """The library is no file, which another process could load."""
         self._last_handle, self._entries = 0x1000, dict[str, _Entry]()
 
     def __getattr__(self, name: str) -> _Entry:
