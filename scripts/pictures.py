@@ -59,14 +59,14 @@ def tutorial(folder: Path) -> None:
 
 def demos(folder: Path) -> None:
     """Eight pictures: the photograph, two styles, DeepLab's classes, the person cut out, a blurred background, a face,
-    a skeleton.
+    a face's mesh.
     """
     coffee, rocket = (("--style", str(picture)) for picture in STYLES[:2])
     selfie = ("--model", "selfie_segmentation", "--effect")
     made = [
         read(PHOTOGRAPH), demo(folder, "style_transfer", *coffee), demo(folder, "style_transfer", *rocket),
         demo(folder, "segmentation"), demo(folder, "segmentation", *selfie, "cutout"),
-        demo(folder, "segmentation", *selfie, "blur"), demo(folder, "detection"), demo(folder, "landmarks"),
+        demo(folder, "segmentation", *selfie, "blur"), demo(folder, "detection"), demo(folder, "face"),
     ]  # fmt: skip
     small = [cv2.resize(picture, (288, 288), interpolation=cv2.INTER_AREA) for picture in made]
     cv2.imwrite(str(DOCS / "demos.jpg"), np.vstack([np.hstack(small[:4]), np.hstack(small[4:])]), QUALITY)

@@ -218,14 +218,17 @@ def _fresh_counter() -> None:
 
 @pytest.fixture(scope="session")
 def model_path() -> Callable[[str], Path]:
-    """``model_path("deeplabv3_257_mv_gpu")`` is the model's file; skips, saying so, if no models are there."""
+    """``model_path("deeplabv3_257_mv_gpu")`` is the model's file, and ``model_path("face_landmarker.task")`` a bundle.
+
+    It skips, saying so, if no models are there.
+    """
     given = os.environ.get("FRAMEBIND_MODELS")
     folder = Path(given) if given else ROOT.parent / "shared" / "models"
 
     def find(name: str) -> Path:
         if not folder.is_dir():
             absent("models", f"the folder '{folder}' is not there (set FRAMEBIND_MODELS to a folder of .tflite files)")
-        path = folder / f"{name}.tflite"
+        path = folder / (name if name.endswith(".task") else f"{name}.tflite")
         assert path.is_file(), f"there is a folder of models, '{folder}', without {path.name}"
         return path
 

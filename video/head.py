@@ -20,7 +20,7 @@ from .selection import Columns, Selection
 from .task import Fit, Model, picture_of, sampling_of
 from .vision import ssd
 from .vision.boxes import CANDIDATES, best_boxes, decode_boxes
-from .vision.regions import fitted
+from .vision.framing import fitted
 
 Array = npt.NDArray[Any]
 

@@ -74,9 +74,6 @@ MODELS = {
         None, f"{_TFLITE}/gpu/mobile_ssd_v2_float_coco.tflite", "boxes around objects: 90 classes"
     ),
     "mobilenet_v1_1.0_224": Known(None, f"{_TFLITE}/gpu/mobilenet_v1_1.0_224.tflite", "classification: 1001 classes"),
-    "multi_person_mobilenet_v1_075_float": Known(
-        None, f"{_TFLITE}/gpu/multi_person_mobilenet_v1_075_float.tflite", "17 points of each person (PoseNet)"
-    ),
     "pose_landmark_lite": Known(
         "f17bfbecadb61c3be1baa8b8d851cc6619c870a87167b32848ad20db306b9d61",
         f"{_MEDIAPIPE}/pose_landmark_lite.tflite?generation=1661875901231143",
@@ -108,7 +105,7 @@ MODELS = {
         "the same in 8-bit integers",
     ),
 }
-"""Models by name. The four in ``gpu/`` are the examples of TensorFlow Lite's guide to its GPU delegate."""
+"""Models by name. The three in ``gpu/`` are examples of TensorFlow Lite's guide to its GPU delegate."""
 BUNDLED = {path.stem: path for path in (STYLE_MODEL,)}
 """The models that come with the package, by name; ``scripts/training`` made them."""
 DEFAULT_STYLE = STYLE_MODEL.stem

@@ -12,7 +12,6 @@ import framebind as fb
 from framebind.__main__ import app
 
 ROOT = Path(__file__).parents[2]
-POSENET = "posenet_mobilenet_v1_100_257x257_multi_kpt_stripped_integer_quant"
 
 
 @pytest.mark.parametrize("context", ["gl"], indirect=True)
@@ -20,16 +19,14 @@ POSENET = "posenet_mobilenet_v1_100_257x257_multi_kpt_stripped_integer_quant"
     ("demo", "model", "said"),
     [
         ("detection", "face_detection_front", "60,928 bytes of `detection`"),
-        ("landmarks", "pose_landmark_lite", "784 of `landmarks`"),
-        ("landmarks", "hand_landmark_lite", ""),
-        ("poses", POSENET, "37,260 bytes with PoseNet for 257x257 pixels"),
+        ("face", "face_landmarker.task", "66,668 of `face`"),
     ],
-    ids=["detection", "landmarks", "a hand", "poses"],
+    ids=["detection", "face"],
 )
 def test_a_demo_reads_as_many_bytes_as_the_pages_say(
     demo: str, model: str, said: str, model_path: Callable[[str], Path], context: fb.GlContext
 ) -> None:
-    words = ["demo", demo, "--model", str(model_path(model)), "--headless", "--frames", "2", "--size", "64x48"]
+    words = ["demo", demo, "--model", str(model_path(model)), "--headless", "--frames", "2", "--size", "160x160"]
     done = CliRunner().invoke(app, words, catch_exceptions=False)
     nbytes = said.partition(" ")[0] or "256"
     assert f" {nbytes} bytes of results, nothing else" in " ".join(done.output.split())

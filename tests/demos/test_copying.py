@@ -142,7 +142,11 @@ def test_on_opencl_the_same_is_drawn_without_copies(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("prepare", "name"), [(find_task(name).prepare, find_task(name).model) for name in ("detect", "landmarks")]
+    ("prepare", "name"),
+    [
+        (find_task("detect").prepare, "face_detection_front"),
+        (find_task("face").prepare, "face_landmarker.task"),
+    ],
 )
 def test_what_is_detected_copied_is_what_is_detected_bound(
     tmp_path: Path, model_path: ModelPath, prepare: Callable[[Scene], Drawing], name: str

@@ -165,7 +165,7 @@ def test_pinned_digests_are_those_of_the_files_here(name: str, model_path: Calla
 
 
 def test_a_pinned_bundle_has_the_digest_of_the_file_here(model_path: Callable[[str], Path]) -> None:
-    file = model_path("selfie_segmentation").with_name("face_landmarker.task")
+    file = model_path("face_landmarker.task")
     assert digest(file.read_bytes()) == models.MODELS["face_landmarker"].sha256
     assert models.find_model("face_landmarker").name == file.name
 

@@ -26,11 +26,11 @@ from framebind.video.tasks import detect
 from framebind.video.tasks.detect import Detection
 from framebind.video.vision import ssd
 from framebind.video.vision.boxes import CANDIDATES, decode_faces
+from framebind.video.vision.framing import fitted
 from framebind.video.vision.labels import read_labels
 from framebind.video.vision.non_max_suppression import overlaps
 from framebind.video.vision.one_euro import OneEuro
 from framebind.video.vision.palette import palette
-from framebind.video.vision.regions import fitted
 from support.demo_models import object_model
 from support.environment import photograph_path
 from support.video.clips import write_clip

@@ -25,7 +25,6 @@ import pytest
 from framebind.tools.player.hud import ACCENT, GROUND, bar_height, line_height, with_bar
 from framebind.video.models import BUNDLED
 from framebind.video.tasks.classify import BAR, DIM
-from framebind.video.tasks.landmarks import LEFT
 from framebind.video.vision.captions import text_height
 from support import live_demo
 from support.demo_models import color_classifier, object_model
@@ -303,7 +302,7 @@ def test_a_signal_ends_a_recording_that_plays(tmp_path: Path, identity: Path, se
     [
         ("style_transfer", "style_transfer"), ("segmentation", "selfie_segmentation"),
         ("segmentation", "deeplabv3_257_mv_gpu"), ("classification", "colors.tflite"),
-        ("detection", "face_detection_front"), ("detection", "objects.tflite"), ("landmarks", "pose_landmark_lite"),
+        ("detection", "face_detection_front"), ("detection", "objects.tflite"), ("face", "face_landmarker"),
     ],
 )  # fmt: skip
 def test_each_demo_shows_moving_frames_and_answers_keys(
@@ -332,27 +331,6 @@ def test_each_demo_shows_moving_frames_and_answers_keys(
         code, output = program.wait()
     assert code == 0 and "Traceback" not in output
     assert "bytes of the source" in output and "copying mode: " in output and "on the CPU: " in output
-
-
-def test_a_skeleton_is_drawn_over_moving_frames(
-    screen: Screen, tmp_path: Path, model_path: Callable[[str], Path]
-) -> None:
-    model = model_path("pose_landmark_lite")
-    command = (sys.executable, "-m", "framebind", "demo", "landmarks", "--model", model, "--size", "240x200")
-    with screen.run(*command, cwd=tmp_path) as program:
-        program.press("i")
-
-        def left_of_the_person() -> int:
-            """Pixels in the colour of a skeleton's left side, which is in no photograph."""
-            color = np.array(LEFT) * 255
-            return int((np.abs(screen.picture()[:230, :240] - color).max(axis=-1) < 3).sum())
-
-        program.until(lambda: left_of_the_person() > 20, "skeleton")
-        first = screen.picture()[:200, :240]
-        program.until(lambda: np.abs(screen.picture()[:200, :240].astype(int) - first).mean() > 2, "motion")
-        program.press("q")
-        code, output = program.wait()
-    assert code == 0 and "Traceback" not in output and "784 bytes of results" in output
 
 
 def test_the_likeliest_classes_are_drawn_over_moving_frames(screen: Screen, tmp_path: Path) -> None:

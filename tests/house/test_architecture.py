@@ -251,12 +251,12 @@ def test_no_docstring_continues_the_name() -> None:
 
 
 PATCHED = {
-    "classify.draw_best", "detect.draw_boxes", "landmarks.draw_skeleton",
+    "classify.draw_best", "detect.draw_boxes",
     "models.SHARED", "fb.video.Source.waits",
     "Tuner.is_faster", "fb.Interpreter.get_tensor",
     "cl_one_dispatch.render_program", "tflite_abi.*", "Node.__getattribute__",
 }  # fmt: skip
-"""The attributes of framebind that tests replace, because no argument leads there. Three functions are watched while
+"""The attributes of framebind that tests replace, because no argument leads there. Two functions are watched while
 they draw: a demo finds in pixels what it shows. Demos and commands are run as whole programs, with a folder of models
 that is not there, a camera that is soon given up, a device that takes no time to measure, and an engine that is wrong.
 benchmarks/inside.py puts clocks into the program there, as its main does. Structures of LiteRT are those of a version

@@ -9,7 +9,6 @@ import numpy as np
 import numpy.typing as npt
 from ai_edge_litert import schema_py_generated as schema
 
-from framebind.video.vision.posenet import TREE
 from support import tiny_models
 from support.model_metadata import with_json
 from support.tiny_models import G, Op, T
@@ -148,43 +147,3 @@ def segments() -> bytes:
     prototypes[0, 0], prototypes[0, 1] = 0.2 - np.hypot(x - 0.5, y - 0.5), 0.0625 - np.abs(y - 0.5)
     content = tiny_models.constants(values, prototypes, side=64)
     return with_json(content, task="segment", names={"0": "disc", "1": "bar"}, stride=32, end2end=False)
-
-
-# PoseNet -------------------------------------------------------------------------------------------------------------
-
-SIDE, CELLS = 129, 9
-STRIDE = (SIDE - 1) / (CELLS - 1)
-NAMES = ("heatmap", "offset", "displacement_fwd", "displacement_bwd")
-# A person of 40 by 60 pixels, x and y: in the order of KEY_POINTS, arms and legs hanging down.
-BODY = np.array(
-    [(20, 8), (23, 5), (17, 5), (26, 7), (14, 7), (30, 18), (10, 18), (34, 30), (6, 30), (36, 42), (4, 42), (26, 44),
-     (14, 44), (27, 54), (13, 54), (28, 62), (12, 62)], np.float32,
-)  # fmt: skip
-
-
-def moved(x: float, y: float, scale: float = 1.0) -> Array:
-    """The key points (17, 2) of the person at another place."""
-    return BODY * scale + np.array([x, y], np.float32)
-
-
-def outputs_of(*people: Array) -> tuple[Array, Array, Array, Array]:
-    """The tensors that a perfect model puts out for people with these key points (17, 2), x and y."""
-    scores = np.full((CELLS, CELLS, 17), -8, np.float32)
-    offsets = np.zeros((CELLS, CELLS, 2, 17), np.float32)
-    forward, backward = np.zeros((2, CELLS, CELLS, 2, 16), np.float32)
-    cells = np.stack(np.meshgrid(np.arange(CELLS), np.arange(CELLS), indexing="ij"), axis=-1) * STRIDE
-    for number in range(17):
-        ends = np.stack([person[number, ::-1] for person in people])
-        distances = np.linalg.norm(cells[:, :, None] - ends, axis=-1)
-        nearest = distances.argmin(axis=-1)
-        offsets[..., number] = ends[nearest] - cells
-        for index, person in enumerate(people):
-            row, column = np.rint(ends[index] / STRIDE).astype(int)
-            scores[row, column, number] = 4 - 0.1 * number - index
-            for bone, (parent, child) in enumerate(TREE):
-                if number == parent:
-                    forward[row, column, :, bone] = person[child, ::-1] - person[parent, ::-1]
-                if number == child:
-                    backward[row, column, :, bone] = person[parent, ::-1] - person[child, ::-1]
-    offsets, forward, backward = (pairs.reshape(1, CELLS, CELLS, -1) for pairs in (offsets, forward, backward))
-    return scores[None], offsets, forward, backward

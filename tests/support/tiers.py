@@ -228,7 +228,6 @@ REPEATED: Mapping[str, Callable[[Mapping[str, Any]], bool]] = {
     "test_live.py::test_files_that_cannot_be_written_are_said_and_the_demo_goes_on": _always,
     "test_soak_script.py::test_a_short_run_is_watched": _always,
     "test_benchmarks.py::test_models_run_on_opencl": _always,
-    "test_live.py::test_a_skeleton_is_drawn_over_moving_frames": _always,  # its drawing is tested in pictures
     "test_live.py::test_the_likeliest_classes_are_drawn_over_moving_frames": _always,
     "test_benchmarks.py::test_benchmark_counts_what_the_engine_counts": _always,  # a real model, compiled on PoCL
     "test_shapes.py::test_shapes_that_no_file_declares_are_litert_s": _on("step", 1),
@@ -238,9 +237,8 @@ REPEATED: Mapping[str, Callable[[Mapping[str, Any]], bool]] = {
     "test_stage.py::test_a_pool_of_processes": _always,  # test_processes.py has processes
     "test_docs.py::test_a_program_of_its_own_runs": _always,  # processes: a pool's, and Ray's
     "test_outputs.py::test_masks_are_a_video_pictures_and_run_lengths": _on("task", "segment"),
-    "test_tasks.py::test_rows_are_those_of_the_cpu": _on("task", "blur", "segment", "landmarks", "matte"),
+    "test_tasks.py::test_rows_are_those_of_the_cpu": _on("task", "blur", "segment", "face", "matte"),
     "test_copying.py::test_segmentation_copied_is_segmentation_bound": _always,  # as style transfer and faces
-    "test_landmarks.py::test_points_are_where_the_cpu_finds_them": _on("name", "pose_landmark_lite"),
     "test_copying.py::test_on_opencl_the_same_is_drawn_without_copies": _always,  # as in test_share.py
     "test_share.py::test_a_hundred_thousand_hand_overs_leak_nothing": _always,
     "test_tune.py::test_what_is_kept_and_strange_is_measured_anew": _always,  # decoding is tested without a GPU

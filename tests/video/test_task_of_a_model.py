@@ -19,14 +19,11 @@ from framebind.video.tasks import tasks_for
 from framebind.video.tasks.depth import unit_of
 from framebind.video.work import task_for
 from support.demo_models import (
-    NAMES,
     brightness,
     color_classifier,
     flow_model,
     matting_model,
-    moved,
     object_model,
-    outputs_of,
 )
 from support.model_metadata import with_flatbuffer, with_json
 from support.tiny_models import chain, channels_first, constants, pack, unpack
@@ -47,8 +44,6 @@ MODELS: dict[str, tuple[str, Callable[[], bytes]]] = {
     "a picture and a half": ("style", lambda: zeros((1, 96, 96, 3))),
     "the motion of two pictures": ("optical_flow", flow_model),
     "scores of classes": ("classify", color_classifier),
-    "PoseNet": ("poses", lambda: constants(*outputs_of(moved(5, 10)), side=129, names=NAMES)),
-    "a hand": ("landmarks", lambda: zeros((1, 63), (1, 1), (1, 1), (1, 63))),
     "selected boxes": ("detect", lambda: zeros((1, 10, 4), (1, 10), (1, 10), (1,))),
     "features": ("raw", lambda: zeros((1, 2, 2, 64))),
     "more features": ("raw", lambda: zeros((1, 3, 3, 64))),
@@ -67,13 +62,13 @@ def test_outputs_name_the_task(kind: str, is_first: bool, tmp_path: Path) -> Non
     best, *others = tasks_for(read_model_file(path))
     assert best.name == name == task_for("", str(path)) and best.fit.because
     assert not others or others[-1].name == "raw"
-    assert task_for("poses", str(path)) == "poses" and task_for("", "") == "style"
+    assert task_for("pose", str(path)) == "pose" and task_for("", "") == "style"
 
 
 def test_known_models_name_their_tasks(model_path: Callable[[str], Path], tmp_path: Path) -> None:
     expected = {
         "style_transfer_f16_384": "style", "deeplabv3_257_mv_gpu": "segment", "face_detection_front": "detect",
-        "selfie_segmentation": "matte", "pose_landmark_lite": "landmarks", "srvgg_x4": "super_resolution",
+        "selfie_segmentation": "matte", "pose_landmark_lite": "raw", "srvgg_x4": "super_resolution",
         "yolov8n_640": "detect",
     }  # fmt: skip
     for model, task in expected.items():
@@ -122,8 +117,8 @@ def test_what_is_saved_or_shown_needs_a_task_that_knows_the_model(tmp_path: Path
 
 
 def test_options_come_behind_the_name_of_a_demo() -> None:
-    done = CliRunner().invoke(app, ["demo", "--headless", "poses"])
-    assert done.exit_code == 2 and "demo poses --headless" in " ".join(done.output.replace("│", " ").split())
+    done = CliRunner().invoke(app, ["demo", "--headless", "pose"])
+    assert done.exit_code == 2 and "demo pose --headless" in " ".join(done.output.replace("│", " ").split())
     assert CliRunner().invoke(app, ["demo", "--headless"]).exit_code == 2
 
 

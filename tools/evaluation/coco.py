@@ -28,7 +28,7 @@ from .runner import Prepare, Side, as_tflite, stored
 
 Array = npt.NDArray[Any]
 
-TASKS = ("detect", "instances", "poses")
+TASKS = ("detect", "instances", "pose")
 """The tasks whose heads find boxes."""
 LEAST = 0.001
 """Least score of a box, that of ultralytics' and DETR's own evaluations."""

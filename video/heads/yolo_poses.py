@@ -61,4 +61,4 @@ def _rows(model: Model) -> Rows | None:
     return rows[0] if rows and (rows[0].values > 4 + count * values if said.task else rows[0].values == 56) else None
 
 
-HEAD = Head("poses", fits, decoder)
+HEAD = Head("pose", fits, decoder)

@@ -30,7 +30,7 @@ class Watch:
     streams : sequence of str, Path or int
         Addresses (rtsp://, http://, srt://, rtmp://), numbers of cameras, and files, which play at their own rate.
     task : str
-        "detect", "landmarks", "poses", "classify", "segment", "matte", "style", "depth", "optical_flow",
+        "detect", "face", "hands", "gestures", "pose", "classify", "segment", "matte", "style", "depth", "optical_flow",
         "super_resolution", or the name of another file of ``video/tasks``: what is done with each frame. By default the
         task that knows the model best, or "detect" if no model is named.
     model : str or Path

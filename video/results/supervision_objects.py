@@ -104,7 +104,9 @@ def to_key_points(rows: Iterable[Mapping[str, Any]], classes: Sequence[str] = ()
         return library.KeyPoints.empty()
     for row in found:
         if not row.get("points"):
-            raise ValueError(f"an object '{row['class']}' has no points: those of the tasks poses and landmarks have")
+            raise ValueError(
+                f"an object '{row['class']}' has no points: those of the tasks pose, hands, gestures and face have"
+            )
     seen = [row.get("point_scores") for row in found]
     return library.KeyPoints(
         xy=np.array([row["points"] for row in found], np.float32),
@@ -144,8 +146,8 @@ def _box(row: Mapping[str, Any], mask: Array | None) -> Sequence[float]:
         points = np.array(row["points"])
         return [*points.min(axis=0), *points.max(axis=0)]
     raise ValueError(
-        f"an object '{row['class']}' has no box, mask or points: those of the tasks detect, instances, poses and "
-        "landmarks have, and of segment and matte with saved masks as run lengths"
+        f"an object '{row['class']}' has no box, mask or points: those of the tasks detect, instances, pose, "
+        "hands, gestures and face have, and of segment and matte with saved masks as run lengths"
     )
 
 

@@ -87,7 +87,7 @@ HEADS: dict[str, tuple[str, Callable[[], list[Array]]]] = {
     "yolo v5": ("detect", lambda: [rows(320 * _boxes(3 * CELLS), scored(3 * CELLS, 1) ** 0.1, scored(3 * CELLS, 80))]),
     "yolo of two outputs": ("detect", lambda: [rows(scored(CELLS, 80)), rows(_boxes(CELLS), is_last=True)]),
     "yolo-pose": (
-        "poses", lambda: [rows(320 * _boxes(CELLS), scored(CELLS, 1), RANDOM.random((CELLS, 51)), is_last=True)],
+        "pose", lambda: [rows(320 * _boxes(CELLS), scored(CELLS, 1), RANDOM.random((CELLS, 51)), is_last=True)],
     ),
     "ssd": ("detect", lambda: [rows(RANDOM.normal(size=(2034, 4))), rows(np.ones((2034, 1)), scored(2034, 20))]),
     "efficientdet": ("detect", lambda: [rows(RANDOM.normal(size=(ANCHORS, 4))), _logits(ANCHORS, 8)]),

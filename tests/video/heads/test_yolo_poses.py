@@ -33,7 +33,7 @@ def test_key_points_of_candidates(classes: int, points: tuple[int, int], is_last
     rows = np.hstack([boxes * np.tile(scale, 2), scores, given.reshape(len(boxes), -1)])
     outputs = [np.ascontiguousarray(rows.T if is_last else rows)[None]]
     model = model_of(outputs, SIZE, ModelMetadata(task="pose", key_points=points))
-    fit, decoder = best_fit(model, "poses"), decoder_of(model, "poses")
+    fit, decoder = best_fit(model, "pose"), decoder_of(model, "pose")
     assert fit is not None and fit.match == Match.METADATA
     assert best_fit(model, "detect") is None and decoder.classes == classes
     found, wanted = decoder.decode(outputs, decoder.least), expected(boxes, scores, 0.25, 0.7)
@@ -57,7 +57,7 @@ def test_people_whom_the_model_selected() -> None:
     given[:, 6:].reshape(30, 17, 3)[..., :2] *= SIZE[::-1]
     model = model_of([given[None]], SIZE)
     assert best_fit(model, "detect") is None
-    found = decoder_of(model, "poses").decode([given[None]], 0.5)
+    found = decoder_of(model, "pose").decode([given[None]], 0.5)
     wanted = sorted((row for row in rows if row[4] >= 0.5), key=lambda row: -row[4])
     assert_found(found, [(0, float(row[4]), row[:4].tolist()) for row in wanted])
     assert found.points is not None and found.point_scores is not None
@@ -68,7 +68,7 @@ def test_people_whom_the_model_selected() -> None:
 
 def test_without_metadata_the_user_says_that_it_is_a_pose() -> None:
     model = model_of([np.zeros((1, 56, 126), np.float32)], SIZE)
-    as_poses, as_boxes = best_fit(model, "poses"), best_fit(model, "detect")
+    as_poses, as_boxes = best_fit(model, "pose"), best_fit(model, "detect")
     assert as_poses is not None and as_boxes is not None and as_poses.match < as_boxes.match
 
 

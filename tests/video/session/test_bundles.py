@@ -26,7 +26,7 @@ pytestmark = [pytest.mark.parametrize("context", ["gl"], indirect=True), pytest.
 
 @pytest.fixture
 def face(model_path: Callable[[str], Path]) -> Path:
-    return model_path("selfie_segmentation").with_name("face_landmarker.task")
+    return model_path("face_landmarker.task")
 
 
 @pytest.fixture

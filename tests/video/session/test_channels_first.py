@@ -21,9 +21,9 @@ from framebind.video.session.session import Session
 from framebind.video.task import maps_of
 from framebind.video.tasks import find_task
 from framebind.video.work import Save, Work, task_for
-from support.demo_models import NAMES, brightness, color_classifier, moved, outputs_of
+from support.demo_models import brightness, color_classifier
 from support.recording_driver import RecordingDriver
-from support.tiny_models import chain, channels_first, constants
+from support.tiny_models import chain, channels_first
 
 Array = npt.NDArray[Any]
 Road = Literal["textures", "planes"]
@@ -43,7 +43,6 @@ CASES = {
     "matte": Case(lambda: brightness(1)),
     "segment": Case(lambda: brightness(21)),
     "classify": Case(color_classifier, ("video", "jsonl")),
-    "poses": Case(lambda: constants(*outputs_of(moved(5, 10)), side=129, names=NAMES), ("video", "jsonl")),
     "raw": Case(lambda: chain("ABS", shape=(1, 24, 32, 4)), ("npz",), ("textures",)),
 }
 

@@ -20,8 +20,7 @@ from framebind.video.model_metadata import ModelMetadata, read_metadata
 from framebind.video.network import Sampling, sampled, shapes
 from framebind.video.results.rows import make_rows
 from framebind.video.tasks import find_task, task_names
-from support import tiny_models
-from support.demo_models import NAMES, SIDE, brightness, color_classifier, moved, outputs_of, segments
+from support.demo_models import brightness, color_classifier, segments
 from support.video.task_bundles import one_gesture, one_hand, one_person
 
 Array = npt.NDArray[Any]
@@ -30,7 +29,7 @@ OF_ONE_PICTURE = [name for name in task_names() if (task := find_task(name)).fin
 MODELS = {
     "blur": "face_detection_front",
     "detect": "face_detection_front",
-    "landmarks": "pose_landmark_lite",
+    "face": "face_landmarker.task",
     "matte": "selfie_segmentation",
     "segment": "deeplabv3_257_mv_gpu",
 }
@@ -82,18 +81,10 @@ def test_rows_are_those_of_the_cpu(
     task: str, tmp_path: Path, photograph: Callable[..., Array], model_path: Callable[[str], Path]
 ) -> None:
     (path := tmp_path / "small.tflite").write_bytes(
-        tiny_models.constants(*outputs_of(moved(5, 10), moved(75, 40, 1.2)), side=SIDE, names=NAMES)
-        if task == "poses"
-        else brightness(1)
-        if task == "depth"
-        else segments()
-        if task == "instances"
-        else color_classifier()
+        brightness(1) if task == "depth" else segments() if task == "instances" else color_classifier()
     )
     if task in MODELS:
         path = model_path(MODELS[task])
-    if task == "face":
-        path = model_path("selfie_segmentation").with_name("face_landmarker.task")
     if task in BUNDLES:
         (path := tmp_path / "small.task").write_bytes(BUNDLES[task]())
     rgb = photograph("astronaut", *SIZE)
