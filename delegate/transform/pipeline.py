@@ -22,6 +22,7 @@ from .layer_norm import fuse_layer_norm
 from .max_pools import fuse_max_pools
 from .movements import merge_movements
 from .padding import merge_padding, read_padding_as_zeros
+from .prelu import fuse_prelu
 from .quantized_steps import merge_rounding, sum_integers
 from .ranks import align_ranks, collapse_ranks, merge_reshapes
 from .samples import fuse_samples
@@ -51,7 +52,8 @@ PASSES: tuple[Pass, ...] = (
     Pass(fuse_layer_norm, after=(fold_constants,)),
     Pass(fuse_samples, after=(fold_constants,)),
     Pass(fuse_attention, after=(fold_constants,)),
-    Pass(collapse_ranks, after=(fuse_layer_norm, fuse_samples, fuse_attention)),
+    Pass(fuse_prelu, after=(fold_constants,)),
+    Pass(collapse_ranks, after=(fuse_layer_norm, fuse_samples, fuse_attention, fuse_prelu)),
     # A copy that was of rank 5 and more is a strided one now, or repeats an operand.
     Pass(align_ranks),
     Pass(merge_reshapes, after=(collapse_ranks, align_ranks)),
