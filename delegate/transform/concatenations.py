@@ -27,20 +27,35 @@ def join_concatenations(graph: Graph) -> None:
 
 
 def share_reshaped(graph: Graph) -> None:
-    """Drop reshapes that keep the order of slices: their input is written directly to the place of their output."""
+    """Drop reshapes that keep the order of slices: their input is written directly to the place of their output. If it
+    has a place already, the output is read there.
+    """
     for node in graph.backwards():
         if not isinstance(node.operation, Reshape) or node.epilogue:
             continue
         source, destination = node.inputs[0], node.outputs[0]
-        before, after = graph.tensors[source].bhwc[3], graph.tensors[destination].bhwc[3]
-        outer = graph.aliases.get(destination)
-        if outer is None and not graph.has_own_memory(destination):
+        before, after = slices(graph.tensors[source].bhwc[3]), slices(graph.tensors[destination].bhwc[3])
+        if not _keeps_slices(graph, source, destination):
             continue
-        place = outer or Alias(destination, 0, slices(after))
-        in_order = before == after or (before % 4 == 0 and after % 4 == 0)
-        if in_order and place.pixel_stride == slices(after) and _is_movable(graph, source):
-            graph.place_inside(source, Alias(place.parent, place.start, slices(before)))
+        place = graph.aliases.get(destination) or Alias(destination, 0, after)
+        own = graph.aliases.get(source) or Alias(source, 0, before)
+        is_free = destination in graph.aliases or graph.has_own_memory(destination)
+        if is_free and place.pixel_stride == after and _is_movable(graph, source):
+            graph.place_inside(source, Alias(place.parent, place.start, before))
             graph.remove(node, "its input lies like its output")
+        elif own.pixel_stride == before and _may_share(graph, source) and _is_movable(graph, destination):
+            graph.place_inside(destination, Alias(own.parent, own.start, after))
+            graph.remove(node, "its output lies like its input")
+
+
+def _keeps_slices(graph: Graph, source: int, destination: int) -> bool:
+    before, after = graph.tensors[source].bhwc[3], graph.tensors[destination].bhwc[3]
+    return before == after or (before % 4 == 0 and after % 4 == 0)
+
+
+def _may_share(graph: Graph, tensor: int) -> bool:
+    """Whether others may lie inside a tensor, or beside it inside another one."""
+    return graph.producer(tensor) is not None and tensor not in graph.outputs
 
 
 def _parts(graph: Graph, node: Node, axis: int) -> dict[int, Alias]:

@@ -8,7 +8,7 @@ from ...kernels.operation import FusedOp
 from ...kernels.ops.pointwise.elementwise import Elementwise
 from ...kernels.ops.pointwise.quantize import Dequantize
 from .graph import Graph, Node
-from .patterns import is_mean_of_pixels, pointwise_convolution
+from .patterns import is_mean_of_pixels, is_reshape, pointwise_convolution
 
 MOST_BOUND_INPUTS = 4
 """The most inputs of the graph that a node may read after a fusion: each needs a buffer, and OpenGL ES 3.1 guarantees
@@ -23,7 +23,7 @@ def fuse_epilogues(graph: Graph) -> None:
     for node in graph.forwards():
         if not isinstance(node.operation, Elementwise):
             continue
-        for value, epilogue in _ways(graph, node):
+        for value, epilogue in ways_to_apply(graph, node):
             producer = graph.producer(value)
             if producer is not None and graph.sole_reader(value) is node and _may_absorb(graph, producer, node, value):
                 epilogue = producer.epilogue + epilogue
@@ -31,9 +31,9 @@ def fuse_epilogues(graph: Graph) -> None:
                 break
 
 
-def _ways(graph: Graph, node: Node) -> list[tuple[int, tuple[FusedOp, ...]]]:
+def ways_to_apply(graph: Graph, node: Node) -> list[tuple[int, tuple[FusedOp, ...]]]:
     """The possible epilogues of an elementwise node: the tensor that is its value, and the operations on it. The value
-    that is computed later comes first.
+    that is computed later comes first, but a reshape, which may need no step, last.
     """
     ways = [(node.inputs[0], node.epilogue)]
     first = node.epilogue[0] if node.epilogue else None
@@ -41,9 +41,9 @@ def _ways(graph: Graph, node: Node) -> list[tuple[int, tuple[FusedOp, ...]]]:
         swapped = replace(first, operand=node.inputs[0], swapped=not first.swapped)
         ways.append((first.operand, (swapped, *node.epilogue[1:])))
 
-    def computed(way: tuple[int, tuple[FusedOp, ...]]) -> tuple[int, int]:
+    def computed(way: tuple[int, tuple[FusedOp, ...]]) -> tuple[bool, int, int]:
         producer = graph.producer(way[0])
-        return (-1, -1) if producer is None else graph.position(producer)
+        return (False, -1, -1) if producer is None else (not is_reshape(producer), *graph.position(producer))
 
     return sorted(ways, key=computed, reverse=True)
 

@@ -61,7 +61,7 @@ def _split(digit: Digit, digits: Sequence[Digit], places: Sequence[int], used: l
             break
         if stride >= place * most or (most == 1):
             continue
-        if stride % place:
+        if stride % place or stride < 0 or most == 0:
             return None
         count = min(size, -(-most * place // stride))
         if count < size and (size % count or stride * count != most * place):

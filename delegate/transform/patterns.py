@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ...kernels.ops.convolution.conv import Convolution
+from ...kernels.ops.movement.reshape import ExpandDimensions, Reshape, Squeeze
 from ...kernels.ops.reduction.pool import Pooling
 from ...kernels.ops.reduction.reduce import Reduction
 from ...kernels.ops.window import VALID
@@ -16,6 +17,11 @@ def pointwise_convolution(node: Node) -> Convolution | None:
         return None
     window = operation.window
     return operation if window.size == window.strides == (1, 1) and not any(window.extra) else None
+
+
+def is_reshape(node: Node) -> bool:
+    """Whether the node only gives its input another shape."""
+    return isinstance(node.operation, Reshape | Squeeze | ExpandDimensions) and not node.epilogue
 
 
 def is_mean_of_pixels(graph: Graph, node: Node) -> bool:

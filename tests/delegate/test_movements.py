@@ -52,9 +52,15 @@ def positions(f: Formula, x: int) -> int:
 
 
 def row_table(f: Formula, x: int) -> int:
-    """A table with a value per column stays where it is: it would grow."""
+    """A table with a value per column has one per channel then, and is as small."""
     added = f.add("ADD", f.transpose(x, 0, 3, 1, 2), f.constant(np.arange(6)))
     return f.transpose(added, 0, 2, 3, 1)
+
+
+def uneven_table(f: Formula, x: int) -> int:
+    """A table that a reshape cuts between its repetitions stays where it is: it would grow."""
+    added = f.add("ADD", f.reshape(f.transpose(x, 0, 3, 1, 2), 1, 16, 12), f.constant(np.arange(12)))
+    return f.transpose(f.reshape(added, *SHAPE[:1], 8, 4, 6), 0, 2, 3, 1)
 
 
 def uneven(f: Formula, x: int) -> int:
@@ -73,7 +79,8 @@ def backwards(f: Formula, x: int) -> int:
         (part_of_parts, 0),
         (across_parts, 1),
         (positions, 0),
-        (row_table, 2),
+        (row_table, 0),
+        (uneven_table, 2),
         (windows, 1),
         (uneven, 2),
         (backwards, 1),
@@ -113,7 +120,71 @@ def test_a_function_of_a_part_is_not_computed_of_the_whole() -> None:
     f = Formula(SHAPE)
     part = f.add("SLICE", f.add("NEG", 0), f.constant((0, 0, 0, 0), "int32"), f.constant((1, 4, 6, 4), "int32"),
                  shape=(1, 4, 6, 4))  # fmt: skip
-    assert kernels_of(f.model(f.add("EXP", part))) == ["copy", "strided_copy"]
+    assert kernels_of(f.model(f.add("EXP", part))) == ["strided_copy"]
+
+
+def test_columns_and_rows_of_places_are_one_copy_each(gpu: Device) -> None:
+    """RAFT's places of samples: a pair, repeated and shifted by a table, of which each half is scaled on its own."""
+    f = Formula((1, 2, 3, 2))
+    places = f.reshape(f.transpose(f.add("NEG", 0), 0, 2, 1, 3), 6, 1, 1, 2)
+    table = f.constant(np.random.default_rng(3).normal(0, 1, (1, 4, 5, 2)))
+    shifted = f.add("ADD", places, table)
+    halves: list[int] = []
+    for half, factor in enumerate((0.5, 0.25)):
+        begin = f.constant((0, 0, 0, half), "int32")
+        part = f.add("SLICE", shifted, begin, f.constant((6, 4, 5, 1), "int32"), shape=(6, 4, 5, 1))
+        scaled = f.add("SUB", f.add("MUL", part, f.constant(factor)), f.constant(1))
+        halves.append(f.reshape(f.add("MUL", scaled, f.constant(3)), 6, 1, 4, 5))
+    model = f.model(*halves)
+    assert kernels_of(model) == ["copy", "strided_copy", "strided_copy"]
+    assert error_on(gpu, model, [np.random.default_rng(0).normal(0, 1, (1, 2, 3, 2)).astype(np.float32)]) < 1e-5
+
+
+def test_a_sum_of_values_that_were_moved_alike_is_computed_before(gpu: Device) -> None:
+    """Blocks with channels first between layers with channels last: the sums are in the layers' steps."""
+    f = Formula(SHAPE)
+    first = f.transpose(f.add("ABS", 0), 0, 3, 1, 2)
+    for name in ("SIN", "COS"):
+        block = f.add(name, f.add("NEG", f.transpose(first, 0, 2, 3, 1)))
+        first = f.add("RELU", f.add("SUB", first, f.transpose(block, 0, 3, 1, 2)))
+    model = f.model(f.add("EXP", f.transpose(first, 0, 2, 3, 1)))
+    assert set(kernels_of(model)) == {"copy"} and len(kernels_of(model)) <= 4
+    assert error_on(gpu, model, [np.random.default_rng(6).normal(0, 1, SHAPE).astype(np.float32)]) < 1e-5
+
+
+def test_a_part_without_values_and_one_backwards_are_left_where_they_are(gpu: Device) -> None:
+    """Functions behind them do not pass: a copy of no values has no digits, and one backwards no digits of its own."""
+    assert Layout((((4, -1),),), 3).before(((4, 6),), 0) is None
+    assert Layout((((4, 1),),)).before(((0, 1),), 0) is None
+    f = Formula(SHAPE)
+    back = f.add("REVERSE_V2", f.add("SIN", f.transpose(0, 0, 2, 1, 3)), f.constant((2,), "int32"), shape=(1, 6, 4, 8))
+    model = f.model(f.transpose(f.add("ADD", back, f.constant(np.arange(8))), 0, 2, 1, 3))
+    assert error_on(gpu, model, [np.random.default_rng(0).normal(0, 1, SHAPE).astype(np.float32)]) < 1e-5
+
+
+def test_a_layer_adds_a_residual_of_another_shape(gpu: Device) -> None:
+    """A layer of rows whose result is reshaped and added: the residual is reshaped instead, and has no step."""
+    f, random = Formula((1, 5, 8)), np.random.default_rng(8)
+    x = f.add("ABS", 0)
+    rows = f.reshape(x, 5, 8)
+    weights = f.constant(random.normal(0, 1, (8, 8)))
+    layer = f.reshape(f.add("FULLY_CONNECTED", rows, weights, shape=(5, 8), keepNumDims=True), 1, 5, 8)
+    model = f.model(f.add("SIN", f.add("ADD", x, layer)), f.add("EXP", x))
+    assert len(kernels_of(model)) == 3
+    assert error_on(gpu, model, [random.normal(0, 1, (1, 5, 8)).astype(np.float32)]) < 1e-5
+
+
+def test_a_function_of_a_layer_that_is_cut_stays_with_the_layer() -> None:
+    """The layer's kernel computes it, and the parts lie where the layer writes them."""
+    f, random = Formula((1, 4, 6, 4)), np.random.default_rng(5)
+    layer = f.add("CONV_2D", 0, f.constant(random.normal(0, 1, (8, 1, 1, 4))), f.constant(np.zeros(8)),
+                  shape=SHAPE, strideH=1, strideW=1, dilationHFactor=1, dilationWFactor=1)  # fmt: skip
+    active = f.add("TANH", layer)
+    size = f.constant((1, 4, 6, 4), "int32")
+    parts = [f.add("SLICE", active, f.constant((0, 0, 0, c), "int32"), size, shape=(1, 4, 6, 4)) for c in (0, 4)]
+    assert kernels_of(f.model(*(f.add(name, part) for part in parts for name in ("ABS", "EXP")))) == ["conv"] + 4 * [
+        "copy"
+    ]
 
 
 def test_layers_of_one_tensor_are_one_step(gpu: Device) -> None:
