@@ -1,4 +1,4 @@
-"""Layer and RMS normalizations in the spellings of exporters: each is one step, and what only resembles them is not."""
+"""Layer, RMS and instance normalizations in the spellings of exporters, and what only resembles them."""
 
 from __future__ import annotations
 
@@ -121,3 +121,39 @@ def test_a_mean_that_something_else_reads_stays() -> None:
     y = f.add("MUL", f.add("SUB", 0, mean), inverse(f, f.add("SQUARED_DIFFERENCE", 0, mean)))
     assert "layer_norm" not in kernels_of(f.model(y, mean))
     assert "layer_norm" not in kernels_of(f.model(f.add("ADD", y, mean)))
+
+
+def of_planes(f: Formula, x: int, shape: Sequence[int]) -> int:
+    """litert-torch's InstanceNorm2d: each picture's channels are channels of one."""
+    batch, channels, height, width = shape
+    one = f.reshape(x, 1, batch * channels, height, width) if batch > 1 else x
+    axes, planes = f.constant((0, 2, 3), "int32"), (1, batch * channels, 1, 1)
+    difference = f.add("SUB", one, f.add("MEAN", one, axes, shape=planes, keepDims=True))
+    square = f.add("MUL", difference, difference)
+    variance = f.add("MEAN", square, axes, shape=planes[1:2], keepDims=False)
+    shifted = f.reshape(f.add("ADD", variance, f.constant(EPSILON)), *planes)
+    result = f.add("MUL", difference, f.add("RSQRT", shifted), fusedActivationFunction=1)
+    return f.reshape(result, *shape) if batch > 1 else result
+
+
+@pytest.mark.parametrize("batch", [1, 2])
+def test_a_normalization_of_planes_has_channels_last(gpu: Device, batch: int) -> None:
+    """The transpositions on either side go, and the sum with what was normalized before is in the same step."""
+    f = Formula((batch, 4, 5, 6))
+    shape = (batch, 6, 4, 5)
+    first = of_planes(f, f.transpose(f.add("ABS", 0), 0, 3, 1, 2), shape)
+    second = of_planes(f, f.transpose(f.add("EXP", 0), 0, 3, 1, 2), shape)
+    scaled = f.add("MUL", second, f.constant(GAMMA[:6].reshape(6, 1, 1)))
+    model = f.model(f.transpose(f.add("ADD", first, scaled), 0, 2, 3, 1))
+    assert sorted(kernels_of(model)) == 2 * ["copy"] + 2 * ["instance_norm"] + 2 * ["moments"]
+    assert error_on(gpu, model, [np.random.default_rng(0).normal(1, 1, (batch, 4, 5, 6)).astype(np.float32)]) < 1e-5
+
+
+def test_a_mean_of_planes_that_something_else_reads_stays() -> None:
+    f = Formula((1, 3, 4, 5))
+    mean = f.add("MEAN", 0, f.constant((2, 3), "int32"), shape=(1, 3, 1, 1), keepDims=True)
+    difference = f.add("SUB", 0, mean)
+    square = f.add("MEAN", f.add("SQUARE", difference), f.constant((2, 3), "int32"), shape=(1, 3, 1, 1), keepDims=True)
+    y = f.add("DIV", difference, f.add("SQRT", f.add("ADD", square, f.constant(EPSILON))))
+    assert "instance_norm" in kernels_of(f.model(y))
+    assert "instance_norm" not in kernels_of(f.model(y, mean))
