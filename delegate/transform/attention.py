@@ -14,12 +14,14 @@ from dataclasses import dataclass, field
 from ...kernels.ops.attention.attention import MOST_CHANNELS, Attention, Places
 from ...kernels.ops.convolution.fully_connected import FullyConnected
 from ...kernels.ops.convolution.matmul import MatrixProduct
-from ...kernels.ops.movement.reshape import ExpandDimensions, Reshape, Squeeze
+from ...kernels.ops.movement.strided_copy import StridedCopy
+from ...kernels.ops.movement.transpose import Transpose
 from ...kernels.ops.pointwise.elementwise import Elementwise
 from ...kernels.ops.reduction.softmax import Normalize
 from .cleanup import remove_unused
 from .graph import Graph, Node
 from .layouts import Layout, dense, inverse, movement
+from .patterns import is_reshape
 
 LONGEST = 16
 """The most operators that move heads, one after the other."""
@@ -35,6 +37,23 @@ class Scores:
     mask: int | None = None
     heads: int = 1
     """The second size of the scores, as four dimensions, at the mask."""
+
+
+@dataclass(frozen=True)
+class Second:
+    """The product of the softmax and values, and the nodes between them.
+
+    ``turned``: it is the product of the values, one column a key, and of the softmax turned, so that the result has a
+    column a query, as in networks with channels first.
+    """
+
+    product: Node
+    members: set[Node]
+    turned: bool
+
+    @property
+    def values(self) -> int:
+        return self.product.inputs[0 if self.turned else 1]
 
 
 @dataclass(frozen=True)
@@ -67,11 +86,10 @@ def fuse_attention(graph: Graph) -> None:
         scores, second = _scores(graph, node), _second_product(graph, node)
         if scores is None or second is None:
             continue
-        product, between = second
-        found = _attention(graph, scores, product)
+        found = _attention(graph, scores, second)
         if found is not None:
-            attention, after = found
-            graph.substitute({node, product, *scores.members, *between, *after}, attention)
+            nodes, after = found
+            graph.substitute({node, second.product, *scores.members, *second.members, *after}, *nodes)
     remove_unused(graph)
 
 
@@ -101,43 +119,55 @@ def _scores(graph: Graph, softmax: Node) -> Scores | None:
                 found.mask, found.heads = mask, shape[1]
             tensor, reader = source, node
             continue
-        elif not _is_reshape(node):
+        elif not is_reshape(node):
             return None
         tensor, reader = node.inputs[0], node
 
 
-def _second_product(graph: Graph, softmax: Node) -> tuple[Node, set[Node]] | None:
-    """The product that reads the result of a softmax, and the reshapes between the two."""
-    members, node = set[Node](), softmax
+def _second_product(graph: Graph, softmax: Node) -> Second | None:
+    """The product that reads the result of a softmax, if only reshapes and transpositions stand between the two."""
+    members, node, turned = set[Node](), softmax, False
     while True:
         reader = graph.sole_reader(node.outputs[0])
-        if reader is not None and _is_product(reader) and reader.inputs[0] == node.outputs[0]:
-            return (reader, members) if not _transposed(reader)[0] else None
-        if reader is None or not _is_reshape(reader):
+        if reader is None:
+            return None
+        if _is_product(reader):
+            place = reader.inputs.index(node.outputs[0])
+            if (turned != _transposed(reader)[place]) != bool(place):
+                return None
+            return Second(reader, members, turned=bool(place))
+        if _swaps_rows(reader):
+            turned = not turned
+        elif not is_reshape(reader) or (turned and not _keeps_matrices(graph, reader)):
             return None
         members.add(reader)
         node = reader
 
 
-def _attention(graph: Graph, scores: Scores, product: Node) -> tuple[Node, set[Node]] | None:
-    """The node, and the nodes that move its result, which it replaces; None if no kernel fits."""
+def _attention(graph: Graph, scores: Scores, second: Second) -> tuple[list[Node], set[Node]] | None:
+    """The node, with a copy if its result is turned, and the nodes that move the result, which it replaces; None if no
+    kernel fits.
+    """
     rows, keys = _scores_shape(graph, scores.product)
     heads = math.prod(graph.tensors[scores.product.outputs[0]].shape) // (rows * keys)
-    shape = graph.tensors[product.outputs[0]].shape
-    if shape[-2:-1] != (rows,) or math.prod(shape[:-2]) != heads:
+    shape = graph.tensors[second.product.outputs[0]].shape
+    if shape[-1 if second.turned else -2] != rows or math.prod(shape[:-2]) != heads:
         return None
-    (turned_q, turned_k), (_, turned_v) = _transposed(scores.product), _transposed(product)
-    given = zip((*scores.product.inputs, product.inputs[1]), (turned_q, not turned_k, turned_v), strict=True)
+    (turned_q, turned_k), turned_v = _transposed(scores.product), _transposed(second.product)[not second.turned]
+    turns = (turned_q, not turned_k, turned_v != second.turned)
+    given = zip((*scores.product.inputs, second.values), turns, strict=True)
     operands = [_operand(graph, tensor, heads, turned=turned) for tensor, turned in given]
     sides = [list(_sources(graph, operand)) for operand in operands if operand is not None]
     if len(sides) < 3:
         return None
-    sides.append(list(_results(graph, Rows(product.outputs[0], _by_heads(shape, heads)))))
     depth, width = (sides[number][-1].layout.dimensions[2] for number in (0, 2))
     channels = [size[0][0] if size else 1 for size in (depth, width)]
     if max(channels) > MOST_CHANNELS:
         return None
-    for outer, inner in _divisions(sides, heads):
+    results = list(_results(graph, Rows(second.product.outputs[0], _by_heads(shape, heads))))
+    for outer, inner in _divisions([*sides, results], heads):
+        turned = _turned_result(graph, second, outer, inner) if second.turned else None
+        sides[3:] = [results if turned is None else [turned[0]]]
         chosen = [next(((s, p) for s in side if (p := s.places(graph, outer, inner))), None) for side in sides]
         ends = [each for each in chosen if each is not None]
         if len(ends) < 4:
@@ -149,8 +179,22 @@ def _attention(graph: Graph, scores: Scores, product: Node) -> tuple[Node, set[N
             scores.heads if scores.mask is not None else 0,
         )  # fmt: skip
         inputs = (q.tensor, k.tensor, v.tensor, *(() if scores.mask is None else (scores.mask,)))
-        return Node("ATTENTION", operation, inputs, (result.tensor,)), set(result.members)
+        attention = Node("ATTENTION", operation, inputs, (result.tensor,))
+        return [attention, *(() if turned is None else (turned[1],))], set(result.members)
     return None
+
+
+def _turned_result(graph: Graph, second: Second, outer: int, inner: int) -> tuple[Rows, Node]:
+    """The rows of a new tensor, of all heads side by side, and the copy of it that has a column for each query."""
+    result = second.product.outputs[0]
+    shape = graph.tensors[result].shape
+    width, queries = shape[-2:]
+    pixel = inner * width
+    rows = graph.new_tensor(result, (outer, queries, pixel))
+    heads = ((outer, queries * pixel), (inner, width))
+    copy = StridedCopy((*heads, (width, 1), (queries, pixel)), 0, shape)
+    layout = Layout((heads, ((queries, pixel),), ((width, 1),)))
+    return Rows(rows, layout), Node("TRANSPOSE", copy, (rows,), (result,))
 
 
 def _divisions(sides: list[list[Rows]], heads: int) -> Iterator[tuple[int, int]]:
@@ -230,8 +274,18 @@ def _transposed(node: Node) -> tuple[bool, bool]:
     return operation.transposed if isinstance(operation, MatrixProduct) else (False, True)
 
 
-def _is_reshape(node: Node) -> bool:
-    return isinstance(node.operation, Reshape | Squeeze | ExpandDimensions) and not node.epilogue
+def _swaps_rows(node: Node) -> bool:
+    """Whether a node swaps rows and columns."""
+    operation = node.operation
+    if not isinstance(operation, Transpose) or node.epilogue or node.input_ops:
+        return False
+    order = tuple(range(len(operation.permutation)))
+    return operation.permutation == (*order[:-2], *order[:-3:-1])
+
+
+def _keeps_matrices(graph: Graph, node: Node) -> bool:
+    """Whether a reshape only changes the dimensions before the last two."""
+    return graph.tensors[node.inputs[0]].shape[-2:] == graph.tensors[node.outputs[0]].shape[-2:]
 
 
 def _factor(graph: Graph, node: Node) -> float | None:
@@ -255,7 +309,7 @@ def _computed_operand(graph: Graph, node: Node) -> int | None:
     found: list[int] = []
     for operand in node.operands:
         tensor = operand
-        while (before := graph.producer(tensor)) and (_is_reshape(before) or _factor(graph, before) is not None):
+        while (before := graph.producer(tensor)) and (is_reshape(before) or _factor(graph, before) is not None):
             tensor = before.inputs[0]
         if before is not None and _is_product(before):
             found.append(operand)

@@ -115,6 +115,44 @@ def test_heads_of_no_whole_slices_are_left_alone(gpu: Device) -> None:
     assert error_on(gpu, made, values(model)) < 1e-5
 
 
+@pytest.mark.parametrize("side", ["transposed", "adjoint"])
+def test_attention_of_columns_is_one_step(gpu: Device, side: str) -> None:
+    """YOLO11's: channels first, values times the softmax turned, and what is added to the result with channels last."""
+    f = Formula((1, 4, 5, 64), (1, 4, 5, 32))
+    heads, depth, width, pixels = 2, 8, 16, 20
+    columns = f.reshape(f.transpose(f.add("ABS", 0), 0, 3, 1, 2), 1, heads, 32, pixels)
+
+    def part(begin: int, size: int) -> int:
+        shape = (1, heads, size, pixels)
+        at = f.constant((0, 0, begin, 0), "int32")
+        return f.add("SLICE", columns, at, f.constant(shape, "int32"), shape=shape)
+
+    q, k, v = part(0, depth), part(depth, depth), part(2 * depth, width)
+    square = (1, heads, pixels, pixels)
+    scores = f.add("BATCH_MATMUL", f.transpose(q, 0, 1, 3, 2), k, shape=square, adjX=False, adjY=False)
+    shares = f.add("SOFTMAX", f.add("MUL", scores, f.constant(0.3)), beta=1.0)
+    if side == "transposed":
+        shares = f.transpose(shares, 0, 1, 3, 2)
+    product = f.add("BATCH_MATMUL", v, shares, shape=(1, heads, width, pixels), adjX=False, adjY=side == "adjoint")
+    picture = f.reshape(product, 1, heads * width, 4, 5)
+    beside = f.transpose(f.add("SIN", 1), 0, 3, 1, 2)
+    model = f.model(f.transpose(f.add("ADD", picture, beside), 0, 2, 3, 1))
+    assert sorted(kernels_of(model)) == ["attention", "copy", "copy"]
+    random = np.random.default_rng(5)
+    inputs = [random.normal(0, 1, (1, 4, 5, channels)).astype(np.float32) for channels in (64, 32)]
+    assert error_on(gpu, model, inputs) < 1e-5
+
+
+def test_columns_times_a_softmax_that_is_not_turned_are_no_attention(gpu: Device) -> None:
+    """The sums are over the queries."""
+    f = Formula((1, 2, 8, 20))
+    scores = f.add("BATCH_MATMUL", f.transpose(0, 0, 1, 3, 2), 0, shape=(1, 2, 20, 20), adjX=False, adjY=False)
+    shares = f.add("SOFTMAX", scores, beta=1.0)
+    model = f.model(f.add("BATCH_MATMUL", 0, shares, shape=(1, 2, 8, 20), adjX=False, adjY=False))
+    assert "attention" not in kernels_of(model)
+    assert error_on(gpu, model, [np.random.default_rng(5).normal(0, 1, (1, 2, 8, 20)).astype(np.float32)]) < 1e-5
+
+
 def test_a_long_chain_before_attention_is_followed_for_some_steps() -> None:
     """A file may have any number of reshapes."""
     model = Model(windows=1)
