@@ -291,6 +291,7 @@ class Foreign:
 
     def __init__(self, **changes: Any) -> None:
         self.changes = changes
+        self.shape: tuple[int, ...] = changes.get("shape", (1, 4, 4, 4))
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:

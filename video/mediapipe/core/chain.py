@@ -30,13 +30,14 @@ class Normalization(NamedTuple):
 class ChainModels:
     """The models of a chain, of which ``detect`` or ``follow`` runs first in a frame, and then ``look``.
 
-    ``detect`` takes the picture and the previous tracks, and gives regions; ``follow`` does without the picture.
+    ``detect`` takes the picture and the previous tracks, and gives regions; ``follow`` does without the picture. For
+    single pictures ``follow`` is None, and there are no tracks to take.
     ``look`` takes the picture in each region, the regions and, if it has states, the frequency of frames in Hz
     (1, 1, 1, 1); and gives rows and the next tracks. ``graphs`` has the layouts of tracks and regions.
     """
 
     detect: bytes
-    follow: bytes
+    follow: bytes | None
     look: bytes
     feedback: dict[str, str]
     """The states of ``look``, by name."""
@@ -80,29 +81,39 @@ class Chain:
         self._whole = fb.Region(api.new_buffer(sampled_region(letterbox(size), models.side)), steps=STEPS)
         self._detect = Postprocess(models.detect, options, api)
         (regions,) = self._detect.outputs
-        self._follow = Postprocess(models.follow, options, api, outputs=[regions])
         self._look = Postprocess(models.look, options, api, models.feedback)
         self._rows, tracks = self._look.outputs
-        self._detect.bind(1, tracks)
-        self._follow.bind(0, tracks)
-        self._follow.record()
+        self._follow = None
+        if models.follow is not None:
+            self._follow = Postprocess(models.follow, options, api, outputs=[regions])
+            self._detect.bind(1, tracks)
+            self._follow.bind(0, tracks)
+            self._follow.record()
         self._look.bind(1, regions)
         self._regions = [fb.Region(regions, number, STEPS) for number in range(models.count)]
         self._one = api.new_texture(np.full((1, 1, 4), 255, np.uint8)) if models.feedback else None
         self._read = np.empty((models.count, models.columns), np.float32)
         self._hertz = 0.0
 
+    def warm(self, picture: Any) -> None:
+        """Compile for pictures like this one, and upload all constants."""
+        for model in self._take(picture, 1.0, detect=True):
+            model.record()
+
     def submit(self, picture: Any, hertz: float = 30.0, *, detect: bool = True) -> None:
         """Find and look in a picture, which follows the last one after 1 / ``hertz`` seconds.
 
         Without ``detect`` only what was there in the last frame is looked at.
         """
+        for model in self._take(picture, hertz, detect=detect):
+            model.run()
+
+    def _take(self, picture: Any, hertz: float, *, detect: bool) -> tuple[Postprocess, Postprocess]:
+        """Bind a picture. Returns the models that run, in order."""
         detector, network = self._models.normalizations
-        if detect:
-            self._detect.bind(0, picture, crop=self._whole, pad=0.0, mean=detector.mean, std=detector.std)
-            self._detect.run()
-        else:
-            self._follow.run()
+        first = self._detect if detect or self._follow is None else self._follow
+        if first is self._detect:
+            first.bind(0, picture, crop=self._whole, pad=0.0, mean=detector.mean, std=detector.std)
         pictures, crops = ([picture] * len(self._regions), self._regions)
         if len(pictures) == 1:
             (pictures,), (crops,) = pictures, crops
@@ -110,7 +121,7 @@ class Chain:
         if self._one is not None and hertz != self._hertz:  # a parameter of the kernel that reads it: nothing is copied
             self._look.bind(2, self._one, order="r", std=1 / hertz)
             self._hertz = hertz
-        self._look.run()
+        return first, self._look
 
     def read(self) -> Array:
         """The rows of the last frame (count, columns): an array that the next call fills again."""
@@ -126,7 +137,8 @@ class Chain:
     def close(self) -> None:
         """Free all memory on the GPU."""
         for model in (self._detect, self._follow, self._look):
-            model.close()
+            if model is not None:
+                model.close()
         self._whole.buffer.release()
         if self._one is not None:
             self._one.release()

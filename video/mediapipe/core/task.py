@@ -6,11 +6,13 @@ import logging
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar, runtime_checkable
 
 import numpy.typing as npt
 
+from ..calculators.regions import WHOLE
 from .errors import TaskError
+from .gpu_picture import GpuPicture, gpu_picture
 from .image import Image, rgb_pixels
 from .options import BaseOptions, ImageProcessingOptions, VisionTaskRunningMode, rectangle_of
 
@@ -30,16 +32,28 @@ MOST_WAITING = 1
 """Frames of a live stream that wait while one runs: a newer one takes the place of an older one."""
 
 Live = Callable[[Any, Image, int], None]
+Picture = Image | Any
+"""An Image, or a picture in the GPU's memory: see ``gpu_picture``."""
 
 
 class Pipeline(Protocol):
     """The networks and calculators of a task."""
 
-    def process(self, pixels: Array, rectangle: Array, milliseconds: int | None) -> Any:
+    def process(self, pixels: Any, rectangle: Array, milliseconds: int | None) -> Any:
         """The result for a picture (height, width, 3) and the rectangle (5) of it to look at.
 
-        ``milliseconds`` is None for single pictures; for others it is later than at the last call.
+        A task that ``takes_gpu_pictures`` may get a GpuPicture, all of it. ``milliseconds`` is None for single
+        pictures; for others it is later than at the last call.
         """
+        ...
+
+
+@runtime_checkable
+class OnGpu(Protocol):
+    """A pipeline that has memory on the GPU."""
+
+    def close(self) -> None:
+        """Free it."""
         ...
 
 
@@ -53,6 +67,8 @@ class VisionTask(Generic[Options, Result]):
     """The class of the task's options."""
     pipeline_type: ClassVar[Callable[[Any], Pipeline]]
     """The class of the task's pipeline, which is made of the options."""
+    takes_gpu_pictures: ClassVar[bool] = False
+    """True if a picture may be in the GPU's memory."""
     takes_region: ClassVar[bool] = False
     """True if ``ImageProcessingOptions.region_of_interest`` is taken."""
 
@@ -66,6 +82,7 @@ class VisionTask(Generic[Options, Result]):
                 "The vision task is in image or video mode, a user-defined result callback should not be provided."
             )
         self._callback = callback
+        self._pipeline: Any = None
         self._last = -1
         self._closed = False
         self._lock = threading.Lock()
@@ -73,7 +90,7 @@ class VisionTask(Generic[Options, Result]):
         self._worker = ThreadPoolExecutor(1, "framebind-live") if live else None
         try:  # objects of the GPU belong to the thread that makes them
             make = type(self).pipeline_type
-            self._pipeline: Pipeline = self._worker.submit(make, options).result() if self._worker else make(options)
+            self._pipeline = self._worker.submit(make, options).result() if self._worker else make(options)
         except BaseException:
             self.close()
             raise
@@ -96,12 +113,12 @@ class VisionTask(Generic[Options, Result]):
         """
         return cls(options, getattr(options, "result_callback", None))
 
-    def _run_image(self, image: Image, options: ImageProcessingOptions | None) -> Any:
+    def _run_image(self, image: Picture, options: ImageProcessingOptions | None) -> Any:
         self._check_mode(VisionTaskRunningMode.IMAGE)
         pixels, rectangle = self._looked_at(image, options)
         return self._pipeline.process(pixels, rectangle, None)
 
-    def _run_video(self, image: Image, milliseconds: int, options: ImageProcessingOptions | None) -> Any:
+    def _run_video(self, image: Picture, milliseconds: int, options: ImageProcessingOptions | None) -> Any:
         self._check_mode(VisionTaskRunningMode.VIDEO)
         pixels, rectangle = self._looked_at(image, options)
         self._check_time(milliseconds)
@@ -148,15 +165,32 @@ class VisionTask(Generic[Options, Result]):
             )
         self._last = milliseconds
 
-    def _looked_at(self, image: Image, options: ImageProcessingOptions | None) -> tuple[Array, Array]:
+    def _looked_at(self, image: Picture, options: ImageProcessingOptions | None) -> tuple[Any, Array]:
+        if not isinstance(image, Image):
+            return self._on_gpu(image, options), WHOLE
         rectangle = rectangle_of(options, (image.width, image.height), takes_region=self.takes_region)
         return rgb_pixels(image), rectangle
+
+    def _on_gpu(self, image: Any, options: ImageProcessingOptions | None) -> GpuPicture:
+        picture, name = gpu_picture(image), type(self).__name__
+        if not self.takes_gpu_pictures:
+            raise TaskError(f"{name} takes an mp.Image, in the CPU's memory; this is {type(image).__name__}")
+        if options is not None and not (rectangle_of(options, picture.size, takes_region=True) == WHOLE).all():
+            raise TaskError("a picture in the GPU's memory is taken whole: a turned one is a fb.Frame(rotation=...)")
+        if self._mode is VisionTaskRunningMode.LIVE_STREAM:
+            raise TaskError(
+                f"a live stream's frames wait on another thread, where objects of the GPU cannot be used: give the "
+                f"pictures to {name}.detect_for_video"
+            )
+        return picture
 
     def close(self) -> None:
         """Wait for the frames of a live stream that run, and let the networks go. May be called again."""
         self._closed = True
         if self._worker is not None:
             self._worker.shutdown(wait=True)
+        if isinstance(self._pipeline, OnGpu):
+            self._pipeline.close()
 
     def __enter__(self) -> Self:
         return self
@@ -168,8 +202,8 @@ class VisionTask(Generic[Options, Result]):
 class DetectingTask(VisionTask[Options, Result]):
     """A task whose methods are called ``detect``."""
 
-    def detect(self, image: Image, image_processing_options: ImageProcessingOptions | None = None) -> Result:
-        """The result for a picture.
+    def detect(self, image: Picture, image_processing_options: ImageProcessingOptions | None = None) -> Result:
+        """The result for a picture: an mp.Image, or one in the GPU's memory if the task takes those.
 
         Raises
         ------
@@ -179,7 +213,7 @@ class DetectingTask(VisionTask[Options, Result]):
         return self._run_image(image, image_processing_options)
 
     def detect_for_video(
-        self, image: Image, timestamp_ms: int, image_processing_options: ImageProcessingOptions | None = None
+        self, image: Picture, timestamp_ms: int, image_processing_options: ImageProcessingOptions | None = None
     ) -> Result:
         """The result for a frame of a video.
 

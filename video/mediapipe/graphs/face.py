@@ -32,20 +32,23 @@ class FaceSettings:
     presence: float = 0.5
     overlap: float = 0.5
     is_smooth: bool = False
+    follows: bool = True
+    """Whether what was seen in the last frame is looked at again."""
 
 
 def detecting(detector: bytes, matrix: Array, size: Size, side: int, settings: FaceSettings) -> bytes:
     """The model ``ChainModels.detect``. ``matrix`` (2, 3) takes the detector's input to pixels of the picture."""
     graph = AnswerGraph()
     picture = graph.input((1, DETECTOR_SIDE, DETECTOR_SIDE, 3))
-    previous = graph.input((settings.count, COLUMNS))
     boxes, logits = graph.network(detector, [picture])
     columns = 4 + 2 * POINTS
     decoded = decoding(anchor_middles(DETECTOR_SIDE, STRIDES), columns, DETECTOR_SIDE, matrix)
     places, there = best_detections(graph, (boxes, logits), decoded, settings.confidence, 0.5, settings.count)
     line = place_matrix(*EYES_OF_BOX, columns, 0.0)
     found = box_tracks(graph, places, there, line, MARGIN, square=False)
-    return graph.build(regions(graph, associate(graph, previous, found, settings.overlap), size, side))
+    if settings.follows:
+        found = associate(graph, graph.input((settings.count, COLUMNS)), found, settings.overlap)
+    return graph.build(regions(graph, found, size, side))
 
 
 def looking(

@@ -22,9 +22,11 @@ def face_chain(files: Mapping[str, bytes], settings: FaceSettings, side: int, si
     blendshapes = files.get("face_blendshapes.tflite")
     look, feedback = looking(landmarks, blendshapes, side, settings)
     normalizations = [read_metadata(each) for each in (detector, landmarks)]
+    rows = 3 * COUNT + (BLENDSHAPES if blendshapes is not None else 0) + 1
+    follow = following(size, side, settings.count) if settings.follows else None
     models = ChainModels(
-        detecting(detector, letterbox(size), size, side, settings), following(size, side, settings.count), look,
-        feedback, [Normalization(each.mean or (0.0,), each.std or (1.0,)) for each in normalizations], settings.count,
-        3 * COUNT + (BLENDSHAPES if blendshapes is not None else 0) + 1, DETECTOR_SIDE,
+        detecting(detector, letterbox(size), size, side, settings), follow, look, feedback,
+        [Normalization(each.mean or (0.0,), each.std or (1.0,)) for each in normalizations],
+        settings.count, rows, DETECTOR_SIDE,
     )  # fmt: skip
     return Chain(models, size, api)

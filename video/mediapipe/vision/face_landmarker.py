@@ -23,6 +23,8 @@ from ..calculators.smoothing import LandmarkFilter, object_scale
 from ..core.asset import read_asset
 from ..core.containers import Category, NormalizedLandmark, normalized_landmarks
 from ..core.geometry_file import read_geometry
+from ..core.gpu_picture import GpuPicture
+from ..core.gpu_tracker import GpuTracker
 from ..core.image import Image
 from ..core.network import OpenNetwork, PictureNetwork, TaskNetwork, on_arrays
 from ..core.options import (
@@ -33,6 +35,8 @@ from ..core.options import (
 )
 from ..core.task import DetectingTask
 from ..core.tracker import Tracker
+from ..graphs.face import FaceSettings
+from .face_chain import face_chain
 from .face_detector import face_detector
 
 Array = npt.NDArray[Any]
@@ -124,6 +128,7 @@ class FacePipeline:
         self, options: FaceLandmarkerOptions, open_network: OpenNetwork | None = None, *, is_smooth: bool = True
     ) -> None:
         self._options = options
+        self._gpu: GpuTracker | None = None
         for name in ("min_face_detection_confidence", "min_face_presence_confidence", "min_tracking_confidence"):
             check_share(name, getattr(options, name))
         check_count("num_faces", options.num_faces)
@@ -132,7 +137,9 @@ class FacePipeline:
         open_network = open_network or on_arrays(delegate)
         detector = open_network(files[DETECTOR], DETECTOR)
         self._detector = face_detector(detector, options.min_face_detection_confidence, 0.5)
-        self._landmarks = FaceLandmarks(open_network(files[LANDMARKS], LANDMARKS))
+        landmarks = open_network(files[LANDMARKS], LANDMARKS)
+        self._landmarks = FaceLandmarks(landmarks)
+        self._files, self._side = files, landmarks.shapes[0][1]
         self._blendshapes = self._face = None
         if options.output_face_blendshapes:
             network = TaskNetwork(_needed(files, BLENDSHAPES), BLENDSHAPES, delegate)
@@ -140,7 +147,8 @@ class FacePipeline:
         if options.output_facial_transformation_matrixes:
             self._face = read_geometry(_needed(files, GEOMETRY))
         self.forget()
-        self._filter = LandmarkFilter(min_cutoff=0.05, beta=80.0) if options.num_faces == 1 and is_smooth else None
+        self._is_smooth = options.num_faces == 1 and is_smooth
+        self._filter = LandmarkFilter(min_cutoff=0.05, beta=80.0) if self._is_smooth else None
 
     def forget(self) -> None:
         """Forget the faces of earlier frames."""
@@ -178,18 +186,46 @@ class FacePipeline:
         assert self._blendshapes is not None
         return self._blendshapes.run(blendshape_points(landmarks, size)[None])[0].ravel()
 
-    def process(self, pixels: Array, rectangle: Array, milliseconds: int | None) -> FaceLandmarkerResult:
-        faces = self.find(pixels, rectangle, milliseconds)
+    def process(self, pixels: Any, rectangle: Array, milliseconds: int | None) -> FaceLandmarkerResult:
+        if isinstance(pixels, GpuPicture):
+            return self._process_on_gpu(pixels, milliseconds)
         size = pixels.shape[1], pixels.shape[0]
-        shapes: list[list[Category]] = []
-        matrices: list[Array] = []
-        for face, _ in faces:
-            if self._blendshapes is not None:
-                scores = self.blendshapes(face, size).tolist()
-                shapes.append([Category(i, s, None, n) for i, (s, n) in enumerate(zip(scores, NAMES, strict=True))])
-            if self._face is not None and (matrix := face_matrix(face, self._face, size)) is not None:
-                matrices.append(matrix)
-        return FaceLandmarkerResult([normalized_landmarks(face) for face, _ in faces], shapes, matrices)
+        faces = [face.landmarks for face in self.find(pixels, rectangle, milliseconds)]
+        shapes = [] if self._blendshapes is None else [self.blendshapes(face, size) for face in faces]
+        return self._result(faces, shapes, size)
+
+    def _process_on_gpu(self, picture: GpuPicture, milliseconds: int | None) -> FaceLandmarkerResult:
+        if self._gpu is None:
+            self._gpu = self._tracker_on_gpu(follows=milliseconds is not None)
+        rows = self._gpu.find(picture, milliseconds or 0)
+        units = np.array([picture.size[0], picture.size[1], picture.size[0]], np.float32)
+        faces = [row[: 3 * COUNT].reshape(COUNT, 3) / units for row in rows]
+        return self._result(faces, list(rows[:, 3 * COUNT : -1]) if self._blendshapes else [], picture.size)
+
+    def _tracker_on_gpu(self, *, follows: bool) -> GpuTracker:
+        options = self._options
+        settings = FaceSettings(
+            options.num_faces, options.min_face_detection_confidence, options.min_face_presence_confidence,
+            options.min_tracking_confidence, is_smooth=self._is_smooth and follows, follows=follows,
+        )  # fmt: skip
+        wanted = {DETECTOR, LANDMARKS, *([BLENDSHAPES] if self._blendshapes else [])}
+        files = {name: content for name, content in self._files.items() if name in wanted}
+        return GpuTracker(lambda size, api: face_chain(files, settings, self._side, size, api), options.num_faces)
+
+    def _result(self, faces: list[Array], shapes: list[Array], size: tuple[int, int]) -> FaceLandmarkerResult:
+        """The result of landmarks (478, 3) and 52 blendshapes of each face."""
+        named = [
+            [Category(i, score, None, name) for i, (score, name) in enumerate(zip(each.tolist(), NAMES, strict=True))]
+            for each in shapes
+        ]
+        matrices = [face_matrix(each, self._face, size) for each in faces] if self._face is not None else []
+        found = [matrix for matrix in matrices if matrix is not None]
+        return FaceLandmarkerResult([normalized_landmarks(face) for face in faces], named, found)
+
+    def close(self) -> None:
+        """Free the memory of pictures on the GPU."""
+        if self._gpu is not None:
+            self._gpu.close()
 
 
 class FaceLandmarks:
@@ -233,3 +269,4 @@ class FaceLandmarker(DetectingTask[FaceLandmarkerOptions, FaceLandmarkerResult])
 
     options_type = FaceLandmarkerOptions
     pipeline_type = FacePipeline
+    takes_gpu_pictures = True

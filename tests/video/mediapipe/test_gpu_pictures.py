@@ -1,0 +1,90 @@
+"""Tasks on pictures in the GPU's memory: what they take, and what they refuse."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import framebind as fb
+from framebind import mp
+from framebind.video.apis import GL
+from framebind.video.mediapipe.core.gpu_picture import gpu_picture
+from support.recording_driver import Foreign
+from support.video.task_bundles import one_face
+
+vision = mp.tasks.vision
+Mode = vision.RunningMode
+PIXELS = np.random.default_rng(0).integers(0, 256, (48, 64, 4), np.uint8)
+
+
+def landmarker(mode: Any = Mode.IMAGE, **given: Any) -> Any:
+    base = mp.tasks.BaseOptions(model_asset_buffer=one_face(), delegate=mp.tasks.BaseOptions.Delegate.CPU)
+    return vision.FaceLandmarker.create_from_options(
+        vision.FaceLandmarkerOptions(base, mode, output_face_blendshapes=True, **given)
+    )
+
+
+def points_of(landmarks: Any) -> list[tuple[float, float, float]]:
+    return [(point.x, point.y, point.z) for point in landmarks]
+
+
+@pytest.fixture
+def gl() -> Iterator[None]:
+    with GL.open_context():
+        yield
+
+
+@pytest.mark.usefixtures("gl")
+def test_a_picture_of_any_kind_gives_what_its_pixels_give() -> None:
+    image = mp.Image(image_format=mp.ImageFormat.SRGB, data=PIXELS[..., :3])
+    planes = fb.YuvPicture([PIXELS[..., 0], np.full((24, 32, 2), 128, np.uint8)], matrix="bt709", range="full")
+    stored = fb.YuvPicture([np.ascontiguousarray(PIXELS[..., 0].T), np.full((32, 24, 2), 128, np.uint8)])
+    pictures = [fb.GlTexture.from_array(PIXELS), planes, fb.Frame(planes), fb.Frame(stored, rotation=90)]
+    with landmarker() as task:
+        expected = task.detect(image)
+        for picture in pictures:
+            result = task.detect(picture)
+            (found,), (face,) = result.face_landmarks, expected.face_landmarks
+            np.testing.assert_allclose(points_of(found), points_of(face), atol=1e-5)
+            (shapes,), (wanted,) = result.face_blendshapes, expected.face_blendshapes
+            assert [one.category_name for one in shapes] == [one.category_name for one in wanted]
+            assert [one.score for one in shapes] == pytest.approx([one.score for one in wanted], abs=1e-5)
+
+
+@pytest.mark.usefixtures("gl")
+def test_frames_of_other_sizes_begin_anew() -> None:
+    with landmarker(Mode.VIDEO) as task:
+        for time, size in enumerate([(48, 64), (48, 64), (30, 40), (48, 64)]):
+            texture = fb.GlTexture.from_array(PIXELS[: size[0], : size[1]])
+            assert len(task.detect_for_video(texture, time + 1).face_landmarks) == 1
+
+
+@pytest.mark.usefixtures("gl")
+def test_what_a_task_does_not_take_is_refused() -> None:
+    texture = fb.GlTexture.from_array(PIXELS)
+    turned = mp.tasks.vision.ImageProcessingOptions(rotation_degrees=90)
+    with landmarker() as task:
+        with pytest.raises(ValueError, match=r"an image is an mp\.Image, or a picture in the GPU's memory"):
+            task.detect(PIXELS)
+        with pytest.raises(ValueError, match=r"a turned one is a fb\.Frame"):
+            task.detect(texture, turned)
+        assert len(task.detect(texture, mp.tasks.vision.ImageProcessingOptions()).face_landmarks) == 1
+    with landmarker(Mode.LIVE_STREAM, result_callback=print) as task:
+        with pytest.raises(ValueError, match=r"FaceLandmarker\.detect_for_video"):
+            task.detect_async(texture, 1)
+
+
+@pytest.mark.parametrize(
+    ("shape", "size"), [((48, 64, 3), (64, 48)), ((1, 48, 64, 4), (64, 48)), ((3, 48, 64), (64, 48)), ((48, 64), None)]
+)
+def test_an_array_says_its_size_by_its_shape(shape: tuple[int, ...], size: Any) -> None:
+    array = Foreign(shape=shape, typestr="|u1")
+    if size is None:
+        with pytest.raises(ValueError, match="is no picture of colours"):
+            gpu_picture(array)
+        return
+    picture = gpu_picture(array)
+    assert (picture.size, picture.api.short, picture.obj) == (size, "cuda", array)
