@@ -5,6 +5,7 @@
 // Group 0 adds 2^31 - (groups - 1), and every other group adds 1. So the highest bit of the count changes when the last
 // group has arrived, and nothing is ever reset. Invocation 0 arrives and waits for its whole group: release and acquire
 // at device scope are cumulative over the local barriers around them. It polls by loads, which disturb arrivals least.
+// Between arriving and waiting a group may do what needs no results of others.
 #if defined(NVIDIA)
 #define ARRIVE(state, n) asm volatile("red.release.gpu.global.add.u32 [%0], %1;" :: "l"(state), "r"(n) : "memory")
 #define LOOK(now, state) asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(now) : "l"(state) : "memory")
@@ -24,11 +25,15 @@ void begin_barriers(volatile __global uint* state, __local uint* local_state) {
   }
   barrier(CLK_LOCAL_MEM_FENCE);
 }
-void device_barrier(volatile __global uint* state, __local uint* local_state, int groups, uint max_spins) {
+void arrive_at_barrier(volatile __global uint* state, int groups) {
   barrier(CLK_GLOBAL_MEM_FENCE | CLK_LOCAL_MEM_FENCE);
   if (LOCAL == 0) {
     uint arrival = get_group_id(0) == 0 ? 0x80000000u - (uint)(groups - 1) : 1u;
     ARRIVE(state, arrival);
+  }
+}
+void wait_at_barrier(volatile __global uint* state, __local uint* local_state, uint max_spins) {
+  if (LOCAL == 0) {
     uint looks = 0u;
     uint now = 0u;
     do {

@@ -8,11 +8,13 @@ void begin_barriers() {
   memoryBarrierShared();
   barrier();
 }
-void device_barrier() {
+void arrive_at_barrier() {
   memoryBarrierBuffer();
   barrier();
+  if (LOCAL == 0) { atomicAdd(arrivals, gl_WorkGroupID.x == 0u ? 0x80000000u - uint(groups - 1) : 1u); }
+}
+void wait_at_barrier() {
   if (LOCAL == 0) {
-    atomicAdd(arrivals, gl_WorkGroupID.x == 0u ? 0x80000000u - uint(groups - 1) : 1u);
     int looks = 0;
     uint now = 0u;
     do {

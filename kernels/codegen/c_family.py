@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from .one_dispatch import HEAD, ProgramSource, pool_names
 from .source import Argument, KernelSource, TileText
-from .texts import prelude
+from .texts import awaits_inputs, prelude
 
 
 class CFamily(ABC):
@@ -21,6 +21,8 @@ class CFamily(ABC):
     """The words before the type of a pointer to local memory."""
     inline = ""
     """The words before a function of a program."""
+    barrier: Sequence[tuple[str, str]] = ()
+    """The types and names of what ``wait_at_barrier`` takes."""
 
     @abstractmethod
     def image(self, argument: Argument, name: str) -> str:
@@ -48,7 +50,7 @@ class CFamily(ABC):
 
     def tile_function(self, source: ProgramSource, number: int, tile: TileText) -> list[str]:
         kernel = source.kernels[number]
-        parameters = ["int GROUP_ID", "int invocation"]
+        parameters = ["int GROUP_ID", "int invocation", "int waits", *(" ".join(each) for each in self.barrier)]
         parameters += [self._memory(memory, "float", source.memories[memory]) for memory in kernel.memories]
         pools = zip(kernel.shared, pool_names(kernel), strict=True)
         parameters += [f"{self.local_space}{kind}* {pool}" for (kind, _, _), pool in pools]
@@ -56,7 +58,16 @@ class CFamily(ABC):
         parameters += [f"float4 {a.name}_parameter{i}" for a in kernel.pictures for i in range(a.quads)]
         parameters += [f"int {argument.name}_offset" for argument in kernel.buffers]
         head = f"{self.inline}void tile_{number}({', '.join(parameters)}) {{"
-        return [f'#line 1 "{kernel.name}.kern"', tile.helpers, head, line_of_body(kernel, tile), tile.body, "}"]
+        first = [] if awaits_inputs(kernel) else ["AWAIT_INPUTS;"]
+        return [f'#line 1 "{kernel.name}.kern"', tile.helpers, head, *first, line_of_body(kernel, tile), tile.body, "}"]
+
+    def awaiting(self) -> list[str]:
+        """AWAIT_INPUTS in a program: a work-group's first tile of a step waits at the barrier before the step."""
+        given = ", ".join(name for _, name in self.barrier)
+        return [
+            "#undef AWAIT_INPUTS",
+            f"#define AWAIT_INPUTS if (waits != 0) {{ wait_at_barrier({given}); waits = 0; }}",
+        ]
 
     def kernel_parameters(self, source: KernelSource, elements: Mapping[str, str]) -> str:
         """The parameters of one kernel's entry point."""
@@ -85,13 +96,14 @@ def line_of_body(kernel: KernelSource, tile: TileText) -> str:
     return f'#line {newlines + 1} "{kernel.name}.kern"'
 
 
-def switch_cases(kernels: Sequence[KernelSource]) -> str:
+def switch_cases(barrier: Sequence[tuple[str, str]], kernels: Sequence[KernelSource]) -> str:
     """The cases of a program's switch: each calls the tile function of a kernel for the work-group's tiles."""
-    return "\n".join(_case(number, kernel) for number, kernel in enumerate(kernels))
+    first = ["tile", "invocation", "tile == first ? row[3] : 0", *(name for _, name in barrier)]
+    return "\n".join(_case(number, first, kernel) for number, kernel in enumerate(kernels))
 
 
-def _case(number: int, kernel: KernelSource) -> str:
-    given = ["tile", "invocation", *kernel.memories, *pool_names(kernel)]
+def _case(number: int, first: Sequence[str], kernel: KernelSource) -> str:
+    given = [*first, *kernel.memories, *pool_names(kernel)]
     given += [a.memory for a in kernel.textures]
     given += [f"{a.memory}_parameter{i}" for a in kernel.pictures for i in range(a.quads)]
     given += [f"row[{HEAD + i}]" for i in range(len(kernel.buffers))]

@@ -8,7 +8,7 @@ from ..views import Picture, Plane, Quantized, Strided
 from .c_family import CFamily, line_of_body, switch_cases
 from .one_dispatch import ProgramSource
 from .source import Argument, Buffer, KernelSource, TileText, storage_of
-from .texts import barrier, tile_function
+from .texts import awaits_inputs, barrier
 
 INVOCATIONS_PER_UNIT = 512
 """The least number of invocations of a program that a compute unit keeps resident. It limits their registers to 128, as
@@ -40,6 +40,7 @@ class Cuda(CFamily):
     name = extension = "cuda"
     words = "uint2", "make_uint2(0u, 0u)", "uint2*"
     inline = "__forceinline__ "
+    barrier = (("uint*", "barrier_arrivals"), ("uint*", "barrier_seen"))
 
     def image(self, argument: Argument, name: str) -> str:
         """The parameter of a texture."""
@@ -101,22 +102,23 @@ class Cuda(CFamily):
         bounds = f"{source.group_size}, {RESIDENT.get(source.name, 1) if halves else 1}"
         lines.append(_entry(source.name, bounds, self.kernel_parameters(source, elements)))
         lines += [f"  __shared__ {kind} {name}[{count}];" for kind, name, count in source.shared]
-        first = source.prologue.name if source.prologue is not None else source.name
-        lines += [] if "AWAIT_INPUTS" in tile_function(first).body else ["  AWAIT_INPUTS;"]
+        lines += [] if awaits_inputs(source) else ["  AWAIT_INPUTS;"]
         return [*lines, "  int GROUP_ID = (int)blockIdx.x;", line_of_body(source, tile), tile.body, "}\n"]
 
     def program(self, source: ProgramSource, elements: Mapping[str, str], functions: Sequence[str]) -> str:
         """The text of a program. LOCAL is read for each step anew: reload_local_id in prelude.cuda."""
         lines = [barrier("cuda"), "#undef LOCAL", "#define LOCAL invocation"]
-        lines += ["#undef AWAIT_INPUTS", "#undef ALLOW_NEXT", "#define AWAIT_INPUTS", "#define ALLOW_NEXT", *functions]
-        parameters = self.program_parameters(source, ("const int* table", "int rows", "uint* arrivals", "int groups"))
+        lines += [*self.awaiting(), "#undef ALLOW_NEXT", "#define ALLOW_NEXT", *functions]
+        parameters = self.program_parameters(
+            source, ("const int* table", "int rows", "uint* barrier_arrivals", "int groups")
+        )
         resident = max(1, INVOCATIONS_PER_UNIT // source.group_size)
         lines.append(_entry("program", f"{source.group_size}, {resident}", parameters))
         lines += [f"  __shared__ {kind} {name}[{count}];" for name, (kind, count) in source.pools.items()]
         if source.copies_table:
             lines.append(_TABLE_COPY.replace("COUNT", str(source.steps * source.row)))
         loop = _LOOP.replace("TABLE", "copy" if source.copies_table else "table")
-        lines.append(loop.replace("ROW", str(source.row)).replace("CASES", switch_cases(source.kernels)))
+        lines.append(loop.replace("ROW", str(source.row)).replace("CASES", switch_cases(self.barrier, source.kernels)))
         return self.with_prelude(lines)
 
 
@@ -153,13 +155,14 @@ _TABLE_COPY = """\
   __shared__ int copy[COUNT];
   for (int i = (int)threadIdx.x; i < COUNT; i += (int)blockDim.x) { copy[i] = table[i]; }"""
 _LOOP = """\
-  __shared__ uint seen;
+  __shared__ uint last;
+  uint* barrier_seen = &last;
   int invocation = (int)threadIdx.x;
-  begin_barriers(arrivals, &seen);
+  begin_barriers(barrier_arrivals, barrier_seen);
   for (int i = 0; i < rows; i++) {
     const int* row = TABLE + i * ROW;
     invocation = reload_local_id();
-    if (row[3] != 0) { device_barrier(arrivals, &seen, groups); }
+    if (row[3] != 0) { arrive_at_barrier(barrier_arrivals, groups); }
     int tiles = row[1];
     int first = (int)blockIdx.x - row[2];
     if (first < 0) { first += groups; }
@@ -167,6 +170,7 @@ _LOOP = """\
 CASES
       default: break;
     }
+    if (row[3] != 0 && first >= tiles) { wait_at_barrier(barrier_arrivals, barrier_seen); }
   }
 }
 """

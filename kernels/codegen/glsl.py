@@ -9,7 +9,7 @@ from ..tensor import INTEGER_DTYPES, STORED_BYTES
 from ..views import Dense, Picture, Plane, Quantized, Strided
 from .one_dispatch import HEAD, ProgramSource, pool_names
 from .source import Argument, Buffer, KernelSource, TileText, holds_integers, storage_of
-from .texts import barrier, prelude
+from .texts import awaits_inputs, barrier, prelude
 
 UNIFORMS = ("rows", "groups", "max_spins")
 """Ints that a program of all steps is given for each run, at the locations 0, 1, 2."""
@@ -153,8 +153,9 @@ class Glsl:
 
     def tile_function(self, source: ProgramSource, number: int, tile: TileText) -> list[str]:
         offsets = [f"int {argument.name}_offset" for argument in source.kernels[number].buffers]
-        parameters = ", ".join(["int GROUP_ID", *offsets])
-        return ["#line 1 7", f"{tile.helpers}void tile_{number}({parameters}) {tile.body}"]
+        parameters = ", ".join(["int GROUP_ID", "int waits", *offsets])
+        first = "" if awaits_inputs(source.kernels[number]) else "AWAIT_INPUTS;"
+        return ["#line 1 7", f"{tile.helpers}void tile_{number}({parameters}) {{ {first} {tile.body} }}"]
 
     def program(self, source: ProgramSource, elements: Mapping[str, str], functions: Sequence[str]) -> str:
         lines, quarters = list[str](), source.steps * source.row // 4
@@ -171,7 +172,7 @@ class Glsl:
         lines += [f"shared {kind} {name}[{count}];" for name, (kind, count) in source.pools.items()]
         if source.copies_table:
             lines.append(f"shared ivec4 copy[{quarters}];")
-        lines += [*_barrier(len(source.memories)), *functions]
+        lines += [*_barrier(len(source.memories)), *_AWAITING, *functions]
         rows = "copy" if source.copies_table else "table"
         cases = [_case(number, kernel, rows) for number, kernel in enumerate(source.kernels)]
         loop = _LOOP.replace("TABLE", rows).replace("COPY", _TABLE_COPY if source.copies_table else "")
@@ -310,12 +311,18 @@ void main() {
   begin_barriers();
   for (int turn = 1; turn <= rows && local_state[0] == 0u; turn++) {
     if (LOCAL == 0) { cells[group] = turn; }
-    device_barrier();
+    arrive_at_barrier();
+    wait_at_barrier();
     if (cells[(group + 1) % groups] != turn) { atomicAdd(stale_reads[0], 1); }
-    device_barrier();
+    arrive_at_barrier();
+    wait_at_barrier();
   }
 }
 """
+_AWAITING = (
+    "#undef AWAIT_INPUTS", "#define AWAIT_INPUTS if (waits != 0) { wait_at_barrier(); waits = 0; }",
+)  # fmt: skip
+"""AWAIT_INPUTS in a program: a work-group's first tile of a step waits at the barrier before the step."""
 _TABLE_COPY = """\
   for (int i = LOCAL; i < copy.length(); i += int(gl_WorkGroupSize.x)) { copy[i] = table[i]; }
 """
@@ -324,14 +331,14 @@ void main() {
 COPY  begin_barriers();
   for (int i = 0; i < rows && local_state[0] == 0u; i++) {
     ivec4 head = TABLE[i * QUARTER];
-    if (head.w != 0) { device_barrier(); }
-    int tiles = local_state[0] == 0u ? head.y : 0;
+    if (head.w != 0) { arrive_at_barrier(); }
     int first = int(gl_WorkGroupID.x) - head.z;
     if (first < 0) { first += groups; }
     switch (head.x) {
 CASES
       default: break;
     }
+    if (head.w != 0 && first >= head.y) { wait_at_barrier(); }
   }
 }
 """
@@ -341,5 +348,5 @@ def _case(number: int, kernel: KernelSource, rows: str) -> str:
     offsets = [f"{rows}[i * QUARTER + {(HEAD + n) // 4}].{'xyzw'[n % 4]}" for n in range(len(kernel.buffers))]
     # The next tile's, or step's, first writes to local memory come after this one's last reads.
     after = " BARRIER;" if pool_names(kernel) else ""
-    call = f"tile_{number}({', '.join(['tile', *offsets])});{after}"
-    return f"      case {number}: for (int tile = first; tile < tiles; tile += groups) {{ {call} }} break;"
+    call = f"tile_{number}({', '.join(['tile', 'tile == first ? head.w : 0', *offsets])});{after}"
+    return f"      case {number}: for (int tile = first; tile < head.y; tile += groups) {{ {call} }} break;"

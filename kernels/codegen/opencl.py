@@ -11,7 +11,8 @@ from .source import Argument, Buffer, KernelSource, TileText, holds_integers, st
 from .texts import barrier
 
 _CONTROL = (
-    "__global const int* table", "int rows", "volatile __global uint* state", "int groups", "uint max_spins",
+    "__global const int* table", "int rows", "volatile __global uint* barrier_state", "int groups",
+    "uint barrier_spins",
 )  # fmt: skip
 _WRAPPING = (("ADD", "+"), ("SUB", "-"), ("MUL", "*"))
 _INTEGERS = {"int8": "char", "uint8": "uchar", "int16": "short", "bool": "uchar", "int32": "int", "int64": "long"}
@@ -38,6 +39,9 @@ class OpenCl(CFamily):
     words = "uint2", "(uint2)(0u)", "__local uint2*"
     global_space = "__global "
     local_space = "__local "
+    barrier = (
+        ("volatile __global uint*", "barrier_state"), ("__local uint*", "barrier_seen"), ("uint", "barrier_spins"),
+    )  # fmt: skip
 
     def image(self, argument: Argument, name: str) -> str:
         """The parameter of a texture."""
@@ -127,14 +131,14 @@ class OpenCl(CFamily):
 
     def program(self, source: ProgramSource, elements: Mapping[str, str], functions: Sequence[str]) -> str:
         """The text of a program. LOCAL is read for each step anew: reload_local_id in prelude.cl."""
-        lines = [barrier("cl"), "#undef LOCAL", "#define LOCAL invocation", *functions]
+        lines = [barrier("cl"), "#undef LOCAL", "#define LOCAL invocation", *self.awaiting(), *functions]
         parameters = self.program_parameters(source, _CONTROL)
         lines.append(f"{_attributes(source.group_size)}void program({parameters}) {{")
         lines += [f"  __local {kind} {name}[{count}];" for name, (kind, count) in source.pools.items()]
         if source.copies_table:
             lines.append(_TABLE_COPY.replace("COUNT", str(source.steps * source.row)))
         loop = _LOOP.replace("TABLE", "__local int* row = copy" if source.copies_table else _TABLE)
-        lines.append(loop.replace("ROW", str(source.row)).replace("CASES", switch_cases(source.kernels)))
+        lines.append(loop.replace("ROW", str(source.row)).replace("CASES", switch_cases(self.barrier, source.kernels)))
         return self.with_prelude(lines)
 
     def barrier_test(self, group_size: int) -> str:
@@ -167,9 +171,11 @@ void barrier_test(
   begin_barriers(state, local_state);
   for (int round = 1; round <= rounds && local_state[0] == 0u; round++) {
     if (LOCAL == 0) { cells[group] = round; }
-    device_barrier(state, local_state, groups, max_spins);
+    arrive_at_barrier(state, groups);
+    wait_at_barrier(state, local_state, max_spins);
     if (cells[(group + 1) % groups] != round) { atomic_inc(stale_reads); }
-    device_barrier(state, local_state, groups, max_spins);
+    arrive_at_barrier(state, groups);
+    wait_at_barrier(state, local_state, max_spins);
   }
 }
 """
@@ -178,19 +184,20 @@ _TABLE_COPY = """\
   __local int copy[COUNT];
   for (int i = (int)get_local_id(0); i < COUNT; i += (int)get_local_size(0)) { copy[i] = table[i]; }"""
 _LOOP = """\
-  __local uint local_state[2];
-  begin_barriers(state, local_state);
-  for (int i = 0; i < rows && local_state[0] == 0u; i++) {
+  __local uint barrier_seen[2];
+  begin_barriers(barrier_state, barrier_seen);
+  for (int i = 0; i < rows && barrier_seen[0] == 0u; i++) {
     TABLE + i * ROW;
     int invocation = reload_local_id();
-    if (row[3] != 0) { device_barrier(state, local_state, groups, max_spins); }
-    int tiles = local_state[0] == 0u ? row[1] : 0;
+    if (row[3] != 0) { arrive_at_barrier(barrier_state, groups); }
+    int tiles = row[1];
     int first = (int)get_group_id(0) - row[2];
     if (first < 0) { first += groups; }
     switch (row[0]) {
 CASES
       default: break;
     }
+    if (row[3] != 0 && first >= tiles) { wait_at_barrier(barrier_state, barrier_seen, barrier_spins); }
   }
 }
 """

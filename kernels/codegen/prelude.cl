@@ -1,5 +1,6 @@
 #define LOCAL ((int)get_local_id(0))
 #define AWAIT_INPUTS
+#define OPAQUE(n) (n)
 #define ALLOW_NEXT
 #define BARRIER barrier(CLK_LOCAL_MEM_FENCE)
 #define F4(x) ((float4)(x))

@@ -19,6 +19,7 @@
 #define UNROLL
 #define UNROLL2
 #define UNROLL4
+#define OPAQUE(n) ((n) + int(gl_NumWorkGroups.z >> 1))
 #define SUBGROUP 1
 #define largest_across(v, mask) (v)
 #define add_across(v, mask) (v)

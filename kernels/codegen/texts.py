@@ -23,6 +23,8 @@ always braces. Helper functions take and return values only. Memory is reached t
     TO_FRAGMENT(v), FROM_FRAGMENT(v)   a float4 as a fragment, and the reverse
     POSITION(dst, i, b, y, x, s)   declares the ints b, y, x, s: where item number i of a tensor's slices lies
     UNROLL, UNROLL2, UNROLL4       before a loop: all its rounds, two or four at once, if a compiler can be told so
+    OPAQUE(n)                      n, of which NVIDIA's GLSL compiler does not know that it is constant: a loop of so
+                                   many rounds stays one
     AWAIT_INPUTS                   what stands before it reads tables of constants only, and may run while the kernel
                                    before still does; a kernel without it begins with it
     PROLOGUE                       the place of the prologue, if the kernel has one; else it begins with it. What the
@@ -132,6 +134,12 @@ def tile_function(name: str) -> TileText:
             body,
         ),
     )
+
+
+def awaits_inputs(source: KernelSource) -> bool:
+    """Whether a kernel's text, or that of its prologue, awaits its inputs itself."""
+    first = source.name if source.prologue is None else source.prologue.name
+    return "AWAIT_INPUTS" in tile_function(first).body
 
 
 def loads_fragments(name: str) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -32,7 +33,10 @@ from framebind.interop.record.one_dispatch import (
     waiting_table,
     wanted_groups,
 )
+from framebind.kernels.codegen.cuda import CUDA
 from framebind.kernels.codegen.glsl import UNIFORMS
+from framebind.kernels.codegen.opencl import OPENCL
+from framebind.kernels.codegen.texts import kernel_files, tile_function
 from framebind.kernels.views import Dense, Picture, picture_parameters
 from support.device_steps import SHAPE, bound, chain, content, copy_source, random, step, texture, whole
 from support.models import MODELS
@@ -319,3 +323,13 @@ def test_steps_with_one_kernel_share_its_text(gpu: Device) -> None:
     steps, _ = chain(gpu, SHAPE)
     merged = merge(steps, gpu.traits.local_bytes)
     assert merged.numbers == [0, 1, 1, 1, 2] and len(merged.source.kernels) == 3
+
+
+def test_no_kernel_uses_a_name_of_the_barrier() -> None:
+    """A kernel's local arrays are macros in a program, which would replace the names of parameters."""
+    own = {"waits", *(name for dialect in (OPENCL, CUDA) for _, name in dialect.barrier)}
+    assert len(own) == 5
+    for name in kernel_files():
+        text = tile_function(name)
+        code = re.sub(r"//.*", "", text.helpers + text.body)
+        assert not own & set(re.findall(r"\w+", code)), name
