@@ -145,6 +145,11 @@ class Quantization:
     zero_points: tuple[int, ...]
     axis: int = 0
 
+    @cached_property
+    def scale_array(self) -> np.ndarray:
+        """The scales as float64: to make it of hundreds of numbers takes long enough to do so once."""
+        return np.array(self.scales, np.float64)
+
 
 @dataclass(frozen=True)
 class TensorInfo:

@@ -141,8 +141,8 @@ def _refuse_bias(raw: RawOperator, stored: Mapping[int, TensorInfo]) -> None:
         return
     if not (bias.quantization and weights.quantization and source.quantization):
         return
-    products = np.array(weights.quantization.scales) * source.quantization.scales[0]
-    scales = np.array(bias.quantization.scales)
+    products = weights.quantization.scale_array * source.quantization.scales[0]
+    scales = bias.quantization.scale_array
     # Finite numbers, for which numpy's allclose takes a tenth of a millisecond.
     is_product = len(scales) in (1, len(products)) and (abs(scales - products) <= SAME_SCALE * abs(products)).all()
     if any(bias.quantization.zero_points) or not (is_product or not bias.constant.any()):
@@ -177,4 +177,4 @@ def _steps(bias: TensorInfo, output: TensorInfo) -> np.ndarray:
     """The value of 1 in the sum of each channel, in steps of the output; infinite if it is not known."""
     if bias.quantization is None or output.quantization is None:
         return np.array([np.inf])
-    return np.array(bias.quantization.scales) / output.quantization.scales[0]
+    return bias.quantization.scale_array / output.quantization.scales[0]

@@ -118,7 +118,8 @@ def _sums_integers(node: Node, scale: float | None) -> bool:
     operation = node.operation
     if not isinstance(operation, _SUMS) or not operation.scales or node.input_ops:
         return False
-    ends = np.array([min(operation.scales), max(operation.scales)], np.float64) * (scale or 1.0)
+    scales = _scales(operation)
+    ends = np.array([scales.min(), scales.max()]) * (scale or 1.0)
     bias = np.zeros(1) if operation.bias is None else np.abs(operation.bias.astype(np.float64))
     largest = bias[np.isfinite(bias)].max(initial=0.0)
     return bool(ends[0] >= np.finfo(np.float32).tiny and max(ends[1], largest / ends[0]) <= FLOAT_MAX)
@@ -127,7 +128,7 @@ def _sums_integers(node: Node, scale: float | None) -> bool:
 def _count(graph: Graph, node: Node, operation: Convolution | Depthwise | FullyConnected, scales: Scales) -> None:
     """Give a convolution integers as weights, and as bias if its input holds numbers of steps."""
     assert operation.weights is not None
-    weight_scales = np.array(operation.scales, np.float32)
+    weight_scales = _scales(operation).astype(np.float32)
     input_scale, output = scales.get(node.inputs[0]), node.outputs[0]
     products = weight_scales * np.float32(input_scale or 1.0)
     bias = None if operation.bias is None else operation.bias.astype(np.float64) / products
@@ -147,6 +148,12 @@ def _count(graph: Graph, node: Node, operation: Convolution | Depthwise | FullyC
         multiplied = FusedOp("MUL", _per_channel(graph, node, operation, factors))
         first = (multiplied, FusedOp("STEPS", values=(lowest, highest, steps)))
     graph.update(node, operation=counted, epilogue=(*first, *_read_steps(rest, output, scales)))
+
+
+def _scales(operation: Convolution | Depthwise | FullyConnected) -> np.ndarray:
+    """The scales of the weights as float64."""
+    weights = operation.weights
+    return weights.quantization.scale_array if isinstance(weights, ScaledIntegers) else np.array(operation.scales)
 
 
 def _integers(operation: Convolution | Depthwise | FullyConnected) -> np.ndarray:

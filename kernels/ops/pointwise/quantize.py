@@ -138,12 +138,15 @@ def _values(stored: np.ndarray, quantization: Quantization) -> np.ndarray:
     values = stored.astype(kind)
     if any(quantization.zero_points):
         values -= _along_axis(stored, quantization.zero_points, quantization, kind)
-    values *= _along_axis(stored, quantization.scales, quantization, kind)
+    values *= _along_axis(stored, quantization.scale_array, quantization, kind)
     return values.astype(np.float32, copy=False)
 
 
 def _along_axis(
-    stored: np.ndarray, numbers: Sequence[float], quantization: Quantization, kind: type[np.number[Any]] = np.int16
+    stored: np.ndarray,
+    numbers: Sequence[float] | np.ndarray,
+    quantization: Quantization,
+    kind: type[np.number[Any]] = np.int16,
 ) -> np.ndarray:
     """Numbers for each value: one per channel, along the axis; or one for all."""
     ends = (-1, *(1,) * (stored.ndim - 1 - quantization.axis)) if len(numbers) > 1 else ()
