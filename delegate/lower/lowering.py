@@ -13,6 +13,7 @@ from ...kernels.ops.convolution.conv import Convolution
 from ...kernels.ops.convolution.depthwise import Depthwise
 from ...kernels.ops.convolution.fully_connected import FullyConnected
 from ...kernels.ops.convolution.separable import Separable
+from ...kernels.ops.convolution.transpose_conv import TransposeConvolution
 from ...kernels.target import Target
 from ...kernels.tensor import INDEX_DTYPES, Shape, TensorId, TensorInfo
 from ...kernels.views import Sliced
@@ -83,7 +84,7 @@ def _has_integer_weights(operation: Operation) -> bool:
         )
     if isinstance(operation, Separable):
         return operation.pointwise.integer_weights
-    return isinstance(operation, Convolution | FullyConnected) and operation.integer_weights
+    return isinstance(operation, Convolution | FullyConnected | TransposeConvolution) and operation.integer_weights
 
 
 def check_lowering(node: Node, tensors: Mapping[int, TensorInfo], target: Target) -> dict[Hashable, int]:

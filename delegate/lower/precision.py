@@ -10,7 +10,7 @@ real sound spans many powers of ten, and an error that is small beside the large
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 
 from ...kernels.operation import FusedOp
 from ...kernels.tensor import TensorId
@@ -98,6 +98,8 @@ def _amplifies_value(op: FusedOp, graph: Graph) -> bool:
 def choose_storage(lowered: Lowered, storage: Storage) -> dict[TensorId, Storage]:
     """The storage of every tensor of the program. The user allows 16 bits if ``storage`` is "f16" and not "f32"."""
     storages: dict[TensorId, Storage] = dict.fromkeys(lowered.shapes, "f32")
+    whole = set[TensorId]()
+    """The tensors that are written as numbers of steps."""
     for entry in lowered.launches:
         launch = entry.launch
         if launch.tolerates_f16 and storage == "f16" and not entry.exact:
@@ -105,13 +107,16 @@ def choose_storage(lowered: Lowered, storage: Storage) -> dict[TensorId, Storage
             storages.update((tensors[name], "f16") for name in launch.tolerates_f16)
         elif _only_copies(entry):
             storages[launch.writes["dst"]] = storages[launch.reads["src"]]  # so nothing is lost
+            whole |= {entry.destination} if launch.reads["src"] in whole else set()
         if entry.writes_steps:
             storages[entry.destination] = "f16"
+            whole.add(entry.destination)
     if storage == "f16":
         storages.update(dict.fromkeys(_between_convolutions(lowered), "f16"))
         storages.update(dict.fromkeys(find_inside_blocks(lowered), "f16"))
-    storages |= _shared(lowered, storages)
-    storages.update((entry.launch.reads["src"], "u8") for entry in lowered.launches if entry.launch.multiplies_bytes)
+    storages |= _shared(lowered, storages, whole)
+    of_bytes = {lowered.parent(each.launch.reads["src"]) for each in lowered.launches if each.launch.multiplies_bytes}
+    storages.update((tensor, "u8") for tensor in lowered.shapes if lowered.parent(tensor) in of_bytes)
     return storages
 
 
@@ -154,13 +159,17 @@ def _is_dense(entry: LabelledLaunch, lowered: Lowered) -> bool:
     return taps > 1 and (launch.kernel == "tiled_conv" or products >= DENSE_PRODUCTS)
 
 
-def _shared(lowered: Lowered, storages: Mapping[TensorId, Storage]) -> dict[TensorId, Storage]:
-    """The storage of tensors that share memory: halves only if all of them are halves."""
+def _shared(lowered: Lowered, storages: Mapping[TensorId, Storage], whole: Set[TensorId]) -> dict[TensorId, Storage]:
+    """The storage of tensors that share memory: halves only if all of them are halves, or if all that is written there
+    are ``whole`` numbers that halves hold.
+    """
+    written = {tensor for entry in lowered.launches for tensor in entry.launch.writes.values()}
     families: dict[int, list[int]] = {}
     for tensor, part in lowered.aliases.items():
         families.setdefault(part.parent, [part.parent]).append(tensor)
     shared: dict[TensorId, Storage] = {}
     for family in families.values():
-        halves = all(storages[tensor] == "f16" for tensor in family)
+        results = written.intersection(family)
+        halves = all(storages[tensor] == "f16" for tensor in family) or bool(results and results <= whole)
         shared |= dict.fromkeys(family, "f16" if halves else "f32")
     return shared

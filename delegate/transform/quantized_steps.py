@@ -20,12 +20,14 @@ from ...kernels.ops.convolution.conv import Convolution
 from ...kernels.ops.convolution.depthwise import Depthwise
 from ...kernels.ops.convolution.fully_connected import FullyConnected
 from ...kernels.ops.convolution.separable import CLAMPS
+from ...kernels.ops.convolution.transpose_conv import TransposeConvolution
+from ...kernels.ops.movement.concat import Concatenation
 from ...kernels.ops.pointwise.elementwise import Elementwise
 from ...kernels.ops.pointwise.quantize import ScaledIntegers, rounding_op
 from ...kernels.tensor import FLOAT_MAX, LARGEST_WHOLE_HALF
 from .graph import Graph, Node
 
-_SUMS = Convolution | Depthwise | FullyConnected
+_SUMS = Convolution | Depthwise | FullyConnected | TransposeConvolution
 """The operations that sum integers."""
 Scales = dict[int, float]
 """The scale of each tensor that holds numbers of steps."""
@@ -81,8 +83,10 @@ def _in_steps(graph: Graph) -> Scales:
             continue
         if last is not None and last.expression == "QUANTIZE" and max(map(abs, last.values[1:])) <= LARGEST_WHOLE_HALF:
             scales[output] = last.values[0]
-        elif last is None and node.operation.keeps_steps() and len(node.operands) == 1 and node.inputs[0] in scales:
-            scales[output] = scales[node.inputs[0]]
+        elif last is None and hands_on(node):
+            given = [scales[tensor] for tensor in node.inputs if tensor in scales]
+            if len(given) == len(node.inputs) and len(set(given)) == 1:
+                scales[output] = given[0]
     refused = [tensor for tensor in scales if not _may_hold_steps(graph, tensor, scales)]
     while refused:
         for tensor in refused:
@@ -94,8 +98,8 @@ def _in_steps(graph: Graph) -> Scales:
 def _may_hold_steps(graph: Graph, tensor: int, scales: Scales) -> bool:
     """Whether all readers accept numbers of steps, and an operator that only passes values on has them as input."""
     producer = graph.producer(tensor)
-    handed_on = producer is not None and not producer.epilogue and producer.inputs[0] not in scales
-    return not handed_on and all(_takes_steps(reader, tensor, scales) for reader in graph.readers(tensor))
+    refused = producer is not None and not producer.epilogue and not scales.keys() >= set(producer.inputs)
+    return not refused and all(_takes_steps(reader, tensor, scales) for reader in graph.readers(tensor))
 
 
 def _takes_steps(reader: Node, tensor: int, scales: Scales) -> bool:
@@ -108,7 +112,12 @@ def _takes_steps(reader: Node, tensor: int, scales: Scales) -> bool:
     operation = reader.operation
     if isinstance(operation, _SUMS):
         return _sums_integers(reader, scales[tensor])
-    return operation.keeps_steps() and reader.operands == (tensor,) and reader.outputs[0] in scales
+    return hands_on(reader) and reader.outputs[0] in scales
+
+
+def hands_on(node: Node) -> bool:
+    """Whether every value of the output is one of an input, or zero, and nothing else is read."""
+    return (node.operation.keeps_steps() and len(node.operands) == 1) or isinstance(node.operation, Concatenation)
 
 
 def _sums_integers(node: Node, scale: float | None) -> bool:
@@ -125,7 +134,7 @@ def _sums_integers(node: Node, scale: float | None) -> bool:
     return bool(ends[0] >= np.finfo(np.float32).tiny and max(ends[1], largest / ends[0]) <= FLOAT_MAX)
 
 
-def _count(graph: Graph, node: Node, operation: Convolution | Depthwise | FullyConnected, scales: Scales) -> None:
+def _count(graph: Graph, node: Node, operation: _SUMS, scales: Scales) -> None:
     """Give a convolution integers as weights, and as bias if its input holds numbers of steps."""
     assert operation.weights is not None
     weight_scales = _scales(operation).astype(np.float32)
@@ -150,13 +159,13 @@ def _count(graph: Graph, node: Node, operation: Convolution | Depthwise | FullyC
     graph.update(node, operation=counted, epilogue=(*first, *_read_steps(rest, output, scales)))
 
 
-def _scales(operation: Convolution | Depthwise | FullyConnected) -> np.ndarray:
+def _scales(operation: _SUMS) -> np.ndarray:
     """The scales of the weights as float64."""
     weights = operation.weights
     return weights.quantization.scale_array if isinstance(weights, ScaledIntegers) else np.array(operation.scales)
 
 
-def _integers(operation: Convolution | Depthwise | FullyConnected) -> np.ndarray:
+def _integers(operation: _SUMS) -> np.ndarray:
     """The weights as whole multiples of their scales."""
     weights = operation.weights
     assert weights is not None
@@ -167,9 +176,7 @@ def _integers(operation: Convolution | Depthwise | FullyConnected) -> np.ndarray
     return np.rint(divided, out=divided)
 
 
-def _per_channel(
-    graph: Graph, node: Node, operation: Convolution | Depthwise | FullyConnected, values: np.ndarray
-) -> int:
+def _per_channel(graph: Graph, node: Node, operation: _SUMS, values: np.ndarray) -> int:
     """A constant tensor with one number for each output channel."""
     assert operation.weights is not None
     channels = operation.weights.shape[3 if isinstance(operation, Depthwise) else 0]

@@ -22,19 +22,25 @@ from ..arguments import (
 from ..window import SAME, VALID, Window
 from .computed_conv import ComputedTranspose, cut_before
 from .heuristics import TILED_LEAST_TRANSPOSED
-from .packing import pack_bias, pack_weights
+from .packing import pack_bias, pack_weights, pairs_of_bytes
 from .tiled_conv import Grid, launch_tiles, tile_choice
 
 
 @dataclass(frozen=True)
 class TransposeConvolution(Operation):
-    """``weights`` is (O, H, W, I). ``size`` is the output's (height, width). None: it follows from the input's size."""
+    """``weights`` is (O, H, W, I). ``size`` is the output's (height, width). None: it follows from the input's size.
+
+    ``scales``, ``integer_weights`` and ``by_bytes`` are those of Convolution.
+    """
 
     strides: tuple[int, int]
     padding: int
     size: tuple[int, int] | None
     weights: np.ndarray = field(compare=False)
     bias: np.ndarray | None = field(compare=False, default=None)
+    scales: tuple[float, ...] = ()
+    integer_weights: bool = False
+    by_bytes: bool = False
 
     def output_size(self, height: int, width: int) -> tuple[int, int]:
         if self.size:
@@ -85,7 +91,8 @@ class TransposeConvolution(Operation):
         extra = before[0], size[0] - height, before[1], size[1] - width
         window, parts = Window(taps, (1, 1), padding=VALID, extra=extra), slices(channels)
         grid = Grid(size, up * across * parts, self.strides, cut)
-        choice = tile_choice(lowering, lowering.inputs[0], window, grid, TILED_LEAST_TRANSPOSED)
+        source, by_bytes = lowering.inputs[0], self.by_bytes
+        choice = tile_choice(lowering, source, window, grid, TILED_LEAST_TRANSPOSED, as_bytes=by_bytes)
         if choice is None or up * across * math.prod(taps) > 2 * kernel_rows * kernel_columns:
             return None
 
@@ -93,9 +100,11 @@ class TransposeConvolution(Operation):
             padded = np.zeros((4 * parts, taps[0] * up, taps[1] * across, depth), self.weights.dtype)
             padded[:channels, :kernel_rows, :kernel_columns] = self.weights
             apart = padded.reshape(4 * parts, taps[0], up, taps[1], across, depth)[:, ::-1, :, ::-1]
-            return apart.transpose(2, 4, 0, 1, 3, 5).reshape(4 * grid.slices, *taps, depth)
+            numbers = apart.transpose(2, 4, 0, 1, 3, 5).reshape(4 * grid.slices, *taps, depth)
+            return pairs_of_bytes(numbers) if by_bytes else numbers
 
-        return launch_tiles(lowering, lowering.inputs[0], window, grid, weights, pack_bias(self.bias, channels), choice)
+        bias = pack_bias(self.bias, channels)
+        return launch_tiles(lowering, source, window, grid, weights, bias, choice, as_bytes=by_bytes)
 
 
 def _checked(strides: tuple[int, int], padding: int, source: TensorInfo | None, weights: tuple[int, ...]) -> None:
@@ -140,7 +149,7 @@ def _parse(node: TfliteNode) -> Parsed:
         operation = ComputedTranspose((weights.shape[1], weights.shape[2]), strides, size, channels)
         return Parsed(operation, (2, 1), (*bias_epilogue(node.inputs, channels, position=3), *activation))
     bias = optional_bias([None, None, *node.inputs[3:4]], channels)
-    operation = TransposeConvolution(strides, node.options.Padding(), size, weights.constant, bias)
+    operation = TransposeConvolution(strides, node.options.Padding(), size, weights.constant, bias, weights.scales)
     return Parsed(operation, (2,), (*computed_bias(node.inputs, channels, position=3), *activation))
 
 
