@@ -31,13 +31,13 @@ RESHAPES = (Reshape, Squeeze, ExpandDimensions)
 
 def merge_movements(graph: Graph) -> None:
     """Merge chains of movements, and then those that only functions of single values divided, or came before."""
-    _merge(graph)
+    merge_chains(graph)
     _compute_first(graph)
     _move_first(graph)
-    _merge(graph)
+    merge_chains(graph)
 
 
-def _merge(graph: Graph) -> None:
+def merge_chains(graph: Graph) -> None:
     """Let each copy read what the copies and reshapes before it read, and drop it if it moves nothing then."""
     for node in graph.forwards():
         moved = movement(graph, node)

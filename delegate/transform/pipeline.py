@@ -15,6 +15,7 @@ from .channels_first import remove_boundary_transposes
 from .cleanup import remove_identities, remove_unused
 from .concatenations import join_concatenations, share_reshaped
 from .constant_folding import fold_constants
+from .deformable import fuse_deformable
 from .epilogues import fuse_epilogues, fuse_input_ops
 from .graph import Graph
 from .instance_norm import fuse_instance_norm
@@ -63,6 +64,7 @@ PASSES: tuple[Pass, ...] = (
     Pass(remove_boundary_transposes, after=(remove_identities,)),
     # A picture that has channels first in memory is left to the kernels that read it.
     Pass(merge_movements, after=(remove_boundary_transposes,)),
+    Pass(fuse_deformable, after=(fuse_samples, merge_movements)),
     Pass(merge_rounding, after=(remove_identities, merge_movements)),
     # Elementwise nodes are nodes of their own until fuse_epilogues.
     Pass(read_padding_as_zeros),

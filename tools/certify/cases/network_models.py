@@ -75,52 +75,63 @@ class Layers(Formula):
         return self.add("MUL", difference, self.add("RSQRT", variance))
 
 
-class Sampler(Formula):
-    """PyTorch's grid_sample of a picture at columns and rows, as litert-torch spells it.
+class Sampler:
+    """PyTorch's grid_sample of a picture at columns and rows, tensors of a formula, as litert-torch spells it.
 
     ``width`` is the first column beyond the picture, for a spelling that is wrong.
     """
 
-    def __init__(self, picture: Sequence[int], places: Sequence[int], width: int = 0) -> None:
-        super().__init__(picture, places, places)
-        self._places, self._sizes = places, (width or picture[3], picture[2])
-        self._zero, self._none, self._one = self.constant(0.0), self.constant(0, "int32"), self.constant(1.0)
-        self._planes = [self.constant(number, "int32") for number in np.indices((*places, 1))[:2]]
-        self.low = [self.add("FLOOR", place) for place in (1, 2)]
-        self._high = [self.add("ADD", low, self._one) for low in self.low]
+    def __init__(self, f: Formula, sources: Sequence[int] = (0, 1, 2), width: int = 0) -> None:
+        self.formula, (self._picture, *self._at) = f, sources
+        picture, self._places = f.shape(sources[0]), f.shape(sources[1])
+        self._sizes = (width or picture[3], picture[2])
+        self._zero, self._none, self._one = (
+            self.formula.constant(0.0),
+            self.formula.constant(0, "int32"),
+            self.formula.constant(1.0),
+        )
+        self._planes = [self.formula.constant(number, "int32") for number in np.indices((*self._places, 1))[:2]]
+        self.low = [self.formula.add("FLOOR", place) for place in self._at]
+        self._high = [self.formula.add("ADD", low, self._one) for low in self.low]
 
     def _inside(self, position: int, size: int) -> int:
-        least = self.add("GREATER_EQUAL", position, self._zero, dtype="bool")
-        return self.add("LOGICAL_AND", least, self._below(position, self.constant(float(size))), dtype="bool")
+        least = self.formula.add("GREATER_EQUAL", position, self._zero, dtype="bool")
+        return self.formula.add(
+            "LOGICAL_AND", least, self._below(position, self.formula.constant(float(size))), dtype="bool"
+        )
 
     def _below(self, position: int, bound: int) -> int:
-        return self.add("LESS", position, bound, dtype="bool")
+        return self.formula.add("LESS", position, bound, dtype="bool")
 
     def _index(self, position: int, size: int, holds: int) -> int:
-        whole = self.add("CAST", position, dtype="int32", inDataType=0, outDataType=2)
-        kept = self.add("SELECT_V2", holds, whole, self._none, dtype="int32")
-        behind = self.add("ADD", kept, self.constant(size, "int32"), dtype="int32")
-        chosen = self.add("SELECT", self._below(kept, self._none), behind, kept, dtype="int32")
-        return self.reshape(chosen, *self._places, 1, dtype="int32")
+        whole = self.formula.add("CAST", position, dtype="int32", inDataType=0, outDataType=2)
+        kept = self.formula.add("SELECT_V2", holds, whole, self._none, dtype="int32")
+        behind = self.formula.add("ADD", kept, self.formula.constant(size, "int32"), dtype="int32")
+        chosen = self.formula.add("SELECT", self._below(kept, self._none), behind, kept, dtype="int32")
+        return self.formula.reshape(chosen, *self._places, 1, dtype="int32")
 
     def _corner(self, column: int, row: int) -> int:
         """The pixel of a corner times its weight."""
         x, y = (self.low[0], self._high[0])[column], (self.low[1], self._high[1])[row]
-        holds = self.add("LOGICAL_AND", self._inside(x, self._sizes[0]), self._inside(y, self._sizes[1]), dtype="bool")
+        holds = self.formula.add(
+            "LOGICAL_AND", self._inside(x, self._sizes[0]), self._inside(y, self._sizes[1]), dtype="bool"
+        )
         weights = [
-            self.add("SUB", place, low) if second else self.add("SUB", high, place)
-            for second, place, low, high in zip((column, row), (1, 2), self.low, self._high, strict=True)
+            self.formula.add("SUB", place, low) if second else self.formula.add("SUB", high, place)
+            for second, place, low, high in zip((column, row), self._at, self.low, self._high, strict=True)
         ]
-        weight = self.add("SELECT_V2", holds, self.add("MUL", *weights), self._zero)
+        weight = self.formula.add("SELECT_V2", holds, self.formula.add("MUL", *weights), self._zero)
         joined = [*self._planes, self._index(y, self._sizes[1], holds), self._index(x, self._sizes[0], holds)]
-        indices = self.add("CONCATENATION", *joined, shape=(*self._places, 4), dtype="int32", axis=4)
-        return self.add("MUL", self.add("GATHER_ND", 0, indices, shape=self._places), weight)
+        indices = self.formula.add("CONCATENATION", *joined, shape=(*self._places, 4), dtype="int32", axis=4)
+        return self.formula.add(
+            "MUL", self.formula.add("GATHER_ND", self._picture, indices, shape=self._places), weight
+        )
 
     def sampled(self, order: Sequence[tuple[int, int]] = ((0, 0), (1, 0), (0, 1), (1, 1))) -> int:
         """The sum of the corners."""
         first, *rest = [self._corner(*corner) for corner in order]
         for term in rest:
-            first = self.add("ADD", first, term)
+            first = self.formula.add("ADD", first, term)
         return first
 
 
@@ -146,9 +157,42 @@ def attention(tokens: int = 70, heads: int = 3, depth: int = 32) -> tuple[bytes,
 def samples() -> tuple[bytes, list[Array]]:
     """Bilinear samples of a picture, of which some are outside of it."""
     picture, places = (2, 6, 9, 10), (2, 6, 8, 7)
-    f = Sampler(picture, places)
+    f = Formula(picture, places, places)
     around = [values(*places, seed=size) * (size / 2 + 1) + size / 2 for size in picture[:1:-1]]
-    return f.model(f.sampled()), [values(*picture), *around]
+    return f.model(Sampler(f).sampled()), [values(*picture), *around]
+
+
+def deformable_attention(width: int = 8) -> tuple[bytes, list[Array]]:
+    """Two heads' weighted samples of two maps whose pixels are rows of one tensor, for each of five queries."""
+    heads, queries, count, sizes = 2, 5, 3, ((4, 5), (2, 3))
+    pixels, channels = sum(map(math.prod, sizes)), heads * width
+    f = Formula(
+        (1, pixels, channels), (1, queries, heads, len(sizes) * count, 2), (1, queries, heads, len(sizes) * count)
+    )
+    shape, begin, samples = (heads, width, queries, count), 0, list[int]()
+    for level, (rows, columns) in enumerate(sizes):
+        part = _part(f, 0, (0, begin, 0), (1, rows * columns, channels))
+        picture = f.reshape(f.transpose(part, 0, 2, 1), heads, width, rows, columns)
+        places = _part(f, 1, (0, 0, 0, level * count, 0), (1, queries, heads, count, 2))
+        turned = f.transpose(f.reshape(places, queries, heads, count, 2), 1, 0, 2, 3)
+        at: list[int] = []
+        for axis, size in enumerate((columns, rows)):
+            place = f.reshape(_part(f, turned, (0, 0, 0, axis), (heads, queries, count, 1)), heads, 1, queries, count)
+            every = f.add("TILE", place, f.constant((1, width, 1, 1), "int32"), shape=shape)
+            at.append(f.add("SUB", f.add("MUL", every, f.constant(float(size))), f.constant(0.5)))
+        samples.append(Sampler(f, (picture, *at)).sampled())
+        begin += rows * columns
+    together = (*shape[:3], len(sizes) * count)
+    weights = f.reshape(f.transpose(2, 0, 2, 1, 3), heads, 1, queries, len(sizes) * count)
+    weighted = f.add("MUL", f.add("CONCATENATION", *samples, shape=together, axis=3), weights)
+    total = f.add("SUM", weighted, f.constant((3,), "int32"), shape=shape[:3], keepDims=False)
+    inputs = [values(*f.shape(tensor), seed=tensor) for tensor in f.inputs]
+    inputs[1] = inputs[1] * 0.7 + 0.5  # of which some are outside of the maps
+    return f.model(f.transpose(f.reshape(total, 1, channels, queries), 0, 2, 1)), inputs
+
+
+def _part(f: Formula, x: int, begin: Sequence[int], shape: Sequence[int]) -> int:
+    return f.add("SLICE", x, f.constant(begin, "int32"), f.constant(shape, "int32"), shape=shape)
 
 
 def dense_convolutions() -> tuple[bytes, list[Array]]:
@@ -215,5 +259,6 @@ def selection() -> tuple[bytes, list[Array]]:
 NETWORKS: dict[str, Network] = {
     "attention": attention, "samples": samples, "dense convolutions": dense_convolutions, "movements": movements,
     "style": style, "bottlenecks": bottlenecks, "separable pairs": separable_pairs, "selection": selection,
+    "deformable attention": deformable_attention,
 }  # fmt: skip
 """The networks by name."""
