@@ -54,6 +54,8 @@ if TYPE_CHECKING:
     from .interop.frames.write.sink import Sink as Sink
     from .interop.frames.write.sink import open_sink as open_sink
     from .interop.gl.draw.window import Window
+    from .interop.processes.exported import ExportedTexture, export_texture
+    from .interop.processes.imported import ImportedTexture, import_texture
     from .public_cuda import CudaArray as CudaArray
     from .public_cuda import CudaContext as CudaContext
     from .public_cuda import CudaImage as CudaImage
@@ -86,6 +88,7 @@ __all__ = [
     "DelegateError",
     "DelegatedOp",
     "DeviceError",
+    "ExportedTexture",
     "FoundGpu",
     "FragmentProgram",
     "Frame",
@@ -96,6 +99,7 @@ __all__ = [
     "GlTimer",
     "GpuDelegate",
     "GpuDelegateOptions",
+    "ImportedTexture",
     "InferencePreference",
     "InferencePriority",
     "Interpreter",
@@ -119,8 +123,10 @@ __all__ = [
     "YuvPicture",
     "cl",
     "cuda",
+    "export_texture",
     "find_gpus",
     "fingerprint",
+    "import_texture",
     "installed_apis",
     "list_backends",
     "load_delegate",
@@ -164,6 +170,8 @@ _OLD = dict.fromkeys(("MarkedVideo", "Sink", "open_sink"), ".interop.frames.writ
 _LATE = {
     "CompatibilityList": ".interop.discovery.compatibility",
     "CompiledModel": ".delegate.compiled_model",
+    **dict.fromkeys(("ExportedTexture", "export_texture"), ".interop.processes.exported"),
+    **dict.fromkeys(("ImportedTexture", "import_texture"), ".interop.processes.imported"),
     "TensorBuffer": ".delegate.tensor_buffer",
     "Window": ".interop.gl.draw.window",
     "installed_apis": ".interop.discovery.drivers",

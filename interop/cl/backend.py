@@ -112,7 +112,7 @@ def _devices(platform: pyopencl.Platform) -> list[pyopencl.Device]:
 
 
 def _installed_vulkan() -> InstalledApi:
-    from .sharing import vulkan
+    from ..gl import vulkan
 
     variable = "VK_DRIVER_FILES" if os.environ.get("VK_DRIVER_FILES") else "VK_ICD_FILENAMES"
     places = driver_places(variable, "", _VULKAN_FOLDERS)

@@ -175,5 +175,10 @@ def _config(egl: Egl, display: int, api_bit: int) -> int:
     raise egl.failed("finding a framebuffer configuration")
 
 
+def pointer_attributes(*values: int) -> Any:
+    """Attributes as the functions of EGL 1.5 take them (EGLAttrib), ended by EGL_NONE."""
+    return (ctypes.c_ssize_t * (len(values) + 1))(*values, EGL.NONE)
+
+
 def _attributes(*values: int) -> Any:
     return (ctypes.c_int * (len(values) + 1))(*values, EGL.NONE)

@@ -21,11 +21,16 @@ _MODULES = (
     *(f"GL/VERSION/GL_{version}" for version in ("1_0", "1_1", "1_2", "1_3", "1_4", "1_5", "2_0", "2_1")),
     *(f"GL/VERSION/GL_{version}" for version in ("3_0", "3_1", "3_2", "3_3", "4_0", "4_1", "4_2", "4_3", "4_4", "4_5")),
     *(f"GL/EXT/{name}" for name in ("memory_object", "memory_object_fd", "semaphore", "semaphore_fd")),
-    *("GL/KHR/parallel_shader_compile", "GL/NV/shader_thread_group"),
+    *(
+        "GL/KHR/parallel_shader_compile",
+        "GL/NV/shader_thread_group",
+        "GL/AMD/pinned_memory",
+        "GL/EXT/EGL_image_storage",
+    ),
     *("GLES2/EXT/buffer_storage", "GLES2/EXT/disjoint_timer_query", "GLES2/EXT/clip_control"),
     *("GLES2/OES/viewport_array", "GLES2/OES/draw_buffers_indexed", "GL/EXT/window_rectangles", "GL/MESA/pack_invert"),
     *(f"EGL/VERSION/EGL_{version}" for version in ("1_0", "1_2", "1_3", "1_4", "1_5")),
-    *("EGL/EXT/platform_base", "EGL/EXT/platform_device", "EGL/EXT/device_base"),
+    *("EGL/EXT/platform_base", "EGL/EXT/platform_device", "EGL/EXT/device_base", "EGL/EXT/image_dma_buf_import"),
 )
 _ENUMERANT = re.compile(r"^(\w+)=_C\('\w+',(-?\w+)\)", re.MULTILINE)
 _FUNCTION = re.compile(r"^@_p\.types\((.*)\)\ndef (\w+)\(", re.MULTILINE)
@@ -40,6 +45,7 @@ _TYPES = {
     "_cs.GLuint64": ctypes.c_uint64,
     **dict.fromkeys(("_cs.GLsync", "_cs.EGLDisplay", "_cs.EGLConfig", "_cs.EGLContext"), ctypes.c_void_p),
     **dict.fromkeys(("_cs.EGLSurface", "_cs.EGLDeviceEXT", "_cs.EGLNativeDisplayType"), ctypes.c_void_p),
+    **dict.fromkeys(("_cs.EGLImage", "_cs.EGLClientBuffer", "_cs.GLeglImageOES"), ctypes.c_void_p),
 }
 
 

@@ -1,6 +1,6 @@
-"""Memory and semaphores that GL imports by file descriptors, and the UUIDs of a context's GPUs.
+"""Memory that GL does not allocate: imported by file descriptors, or the host's own; semaphores; the GPUs' UUIDs.
 
-The extensions are GL_EXT_memory_object_fd and GL_EXT_semaphore_fd.
+The extensions are GL_EXT_memory_object_fd, GL_EXT_semaphore_fd and GL_AMD_pinned_memory.
 """
 
 from __future__ import annotations
@@ -11,14 +11,17 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from ..errors import DeviceError
 from . import query as gl_query
 from .buffer import GlBuffer
 from .context import GlContext
 from .khronos import GL
-from .state import copied_buffers, kept
+from .state import copied_buffers, kept, pinned_buffer
 
 MEMORY_EXTENSION, SEMAPHORE_EXTENSION = "GL_EXT_memory_object_fd", "GL_EXT_semaphore_fd"
+PINNED_EXTENSION = "GL_AMD_pinned_memory"
 
 
 def device_uuids(context: GlContext) -> list[bytes]:
@@ -31,11 +34,13 @@ def device_uuids(context: GlContext) -> list[bytes]:
     return found
 
 
-def import_buffer(context: GlContext, nbytes: int, descriptor: int, allocated: int, label: str) -> GlBuffer:
-    """Make a buffer of zeros in memory that a file descriptor stands for. It has ``allocated`` bytes. GL then owns the
+def import_buffer(
+    context: GlContext, nbytes: int, descriptor: int, allocated: int, label: str, *, has_content: bool = False
+) -> GlBuffer:
+    """Make a buffer in memory that a file descriptor stands for. It has ``allocated`` bytes. GL then owns the
     descriptor.
 
-    Raises DeviceError if the driver refuses it.
+    The buffer is filled with zeros, unless the memory has content already. Raises DeviceError if the driver refuses it.
     """
     buffer, gl, memory = GlBuffer(nbytes, label=label), context.gl, ctypes.c_uint()
     with kept(context, copied_buffers), gl_query.checked(context, f"importing the memory of {label}"):
@@ -45,9 +50,29 @@ def import_buffer(context: GlContext, nbytes: int, descriptor: int, allocated: i
         _import(context, descriptor, gl.glImportMemoryFdEXT, memory, allocated)
         gl.glBindBuffer(GL.COPY_WRITE_BUFFER, buffer.id)
         gl.glBufferStorageMemEXT(GL.COPY_WRITE_BUFFER, (nbytes + 3) // 4 * 4, memory, 0)
-        gl_query.clear_buffer(context, buffer.id, (nbytes + 3) // 4)
+        if not has_content:
+            gl_query.clear_buffer(context, buffer.id, (nbytes + 3) // 4)
         gl.glBindBuffer(GL.COPY_WRITE_BUFFER, 0)
         gl.glFinish()
+    return buffer
+
+
+def pin_buffer(context: GlContext, memory: np.ndarray, label: str) -> GlBuffer:
+    """Make a buffer that stands on memory of the host, whole pages, which GL reads and writes in place.
+
+    The memory lives until GL has deleted the buffer. Needs PINNED_EXTENSION. Raises DeviceError if the driver refuses.
+    """
+    buffer, gl = GlBuffer(memory.nbytes, label=label), context.gl
+    with kept(context, pinned_buffer), gl_query.checked(context, f"pinning the memory of {label}"):
+        context.objects.memory[buffer.id] = memory
+        gl.glBindBuffer(GL.EXTERNAL_VIRTUAL_MEMORY_BUFFER_AMD, buffer.id)
+        gl.glBufferData(
+            GL.EXTERNAL_VIRTUAL_MEMORY_BUFFER_AMD,
+            memory.nbytes,
+            memory.ctypes.data_as(ctypes.c_void_p),
+            GL.DYNAMIC_COPY,
+        )
+        gl.glBindBuffer(GL.EXTERNAL_VIRTUAL_MEMORY_BUFFER_AMD, 0)
     return buffer
 
 

@@ -34,6 +34,8 @@ class OwnedObjects:
         """The number of GL objects of each kind that were made and not deleted yet."""
         self.mapped: set[int] = set()
         """The buffers that are mapped, or may be: see mapping.py."""
+        self.memory: dict[int, object] = {}
+        """What owns the host's memory that a buffer stands on, until the buffer is deleted."""
 
     def generate(self, kind: Kind) -> int:
         """A new GL name of any kind but "program" and "sync"."""
@@ -54,6 +56,7 @@ class OwnedObjects:
             self.live[kind] -= 1
             if kind == "buffer":
                 self.mapped.discard(name)
+                self.memory.pop(name, None)
             if kind == "program":
                 self._gl.glDeleteProgram(name)
             elif kind == "sync":

@@ -114,6 +114,11 @@ def copied_buffers(context: GlContext) -> Callable[[], None]:
     return _save_buffers(context.gl, _COPY_BINDINGS)
 
 
+def pinned_buffer(context: GlContext) -> Callable[[], None]:
+    """The buffer bound to be pinned to the host's memory. Its extension has no query: what was bound is let go."""
+    return lambda: context.gl.glBindBuffer(GL.EXTERNAL_VIRTUAL_MEMORY_BUFFER_AMD, 0)
+
+
 def pixel_uploads(context: GlContext) -> Callable[[], None]:
     """The buffer that pixels are uploaded from, and their layout in memory."""
     return _save_transfer(context, _UNPACK_BINDINGS, _UNPACK, GL.UNPACK_SWAP_BYTES)

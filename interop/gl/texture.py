@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import weakref
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -11,6 +12,7 @@ import numpy.typing as npt
 from ..errors import BindingError, DeviceError
 from ..record.base_memory import BasePicture
 from ..transfers import transfers
+from . import dma_buf
 from . import query as gl_query
 from .context import GlContext
 from .gl_object import COPY_BARRIERS, GlObject
@@ -134,6 +136,56 @@ class GlTexture(GlObject, BasePicture[GlContext]):
             raise BindingError(f"GL texture {id} is {size[0]}x{size[1]} {found}, not {wanted}")
         texture = GlTexture.__new__(GlTexture)
         texture._adopt_texture(context, id, size, found, f"foreign GL texture {id} ({size[0]}x{size[1]} {found})")
+        return texture
+
+    @staticmethod
+    def from_dmabuf(
+        width: int,
+        height: int,
+        fourcc: str,
+        planes: Sequence[tuple[int, int, int]],
+        *,
+        modifier: int | None = None,
+    ) -> GlTexture:
+        """Make a texture of a DMA-BUF: memory of V4L2, libcamera, VA-API, GStreamer or another process. Linux only.
+
+        The texture is read and written in place. Nothing orders its use: wait until the producer is done with it, and
+        let it have the memory again after the GPU's work.
+
+        Parameters
+        ----------
+        width, height : int
+            Size in texels.
+        fourcc : str
+            The format as drm_fourcc.h has it: "AB24" (bytes R, G, B, A), "R8  ", "GR88", "AR24" (B, G, R, A) and
+            others that the driver takes. Take the planes of NV12 one by one, as "R8  " and, of half the size, "GR88",
+            and give both to ``YuvPicture``.
+        planes : sequence of (int, int, int)
+            For each plane its file descriptor, its first byte and the bytes from row to row. The descriptors stay the
+            caller's, which may close them after the call.
+        modifier : int, optional
+            The layout of the memory, from the producer. Without it the driver takes its own default, mostly linear.
+
+        Raises
+        ------
+        BindingError
+            If these numbers describe no picture, or the texture has a format that framebind does not know.
+        DeviceError
+            If the context is not EGL's, lacks EGL_EXT_image_dma_buf_import or GL_EXT_EGL_image_storage, or the driver
+            refuses the memory.
+        """
+        context = GlContext.current()
+        id = context.objects.generate("texture")
+        texture = GlTexture.__new__(GlTexture)
+        label = f"GL texture {id} (DMA-BUF {width}x{height} '{fourcc}')"
+        texture._adopt_texture(context, id, (width, height), "", label)
+        texture._own("texture", id)
+        try:
+            dma_buf.import_dma_buf(context, id, (width, height), fourcc, planes, modifier)
+            texture.size, texture.format = gl_query.texture(context, id)
+        except BaseException:
+            texture.release()
+            raise
         return texture
 
     def check(self, *, write: bool = False) -> None:

@@ -50,7 +50,7 @@ FLOORS = {
     "registry",
     "interop": "errors deprecated uncopied arrays dlpack forks transfers binaries pixel_formats yuv device "
     f"host_arrays loaders backends record {API_FLOORS} "
-    "frames.frame frames.decode frames.read "
+    "processes frames.frame frames.decode frames.read "
     "frames.paint frames.virtual_cameras frames.write frames discovery",
     "delegate": "options read report litert transform lower cache compiler plan claim run statistics engine "
     "gpu_delegate automatic alone signature_runner interpreter custom_operators "

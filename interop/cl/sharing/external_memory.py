@@ -14,11 +14,11 @@ import pyopencl
 from ...errors import DeviceError
 from ...gl import memory as gl_memory
 from ...gl import query as gl_query
+from ...gl import vulkan
 from ...gl.context import GlContext
 from ..api import check, device_uuid, extension, loader
 from ..context import ClContext
 from ..objects import Use
-from . import vulkan
 from .channel import Channel, SharedBuffer
 
 _P, _UINT, _INT, _SIZE = ctypes.c_void_p, ctypes.c_uint, ctypes.c_int, ctypes.c_size_t

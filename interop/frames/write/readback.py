@@ -10,17 +10,16 @@ import numpy as np
 
 from ...errors import DeviceError
 from ...gl.context import GlContext
+from ...gl.fences import is_passed, make_fence, wait_and_delete
 from ...gl.khronos import GL
 from ...gl.mapping import map_buffer, unmap_buffer
 from ...gl.query import raise_if_reset
-from ...gl.state import kept, pixel_reads, read_framebuffer, restored
+from ...gl.state import kept, pixel_reads
+from ...gl.texel_copies import copy_to_buffer
 from ...gl.texture import GlTexture
 from ...transfers import VIDEO_FRAME, transfers
 from ..read.frame_reader import Pixels
-from ..read.upload import is_passed, make_fence, wait_and_delete
 
-_WRITTEN_BARRIER = GL.FRAMEBUFFER_BARRIER_BIT | GL.PIXEL_BUFFER_BARRIER_BIT
-_PACK = ((GL.PACK_ROW_LENGTH, 0), (GL.PACK_SKIP_ROWS, 0), (GL.PACK_SKIP_PIXELS, 0), (GL.PACK_ALIGNMENT, 4))
 _SLOTS = 4
 """Most frames between the GPU and the encoder: the GPU copies one, one is ready, one is encoded, and one more."""
 _MAX_BYTES = 256 << 20
@@ -71,15 +70,11 @@ class ReadbackRing:
         transfers.count("download", self._nbytes, self._reason)
         used, gl = {*self._taken, *(slot for slot, _ in self._pending)}, self._context.gl
         slot = next(slot for slot in range(self.slots) if slot not in used)
-        gl.glMemoryBarrier(_WRITTEN_BARRIER)
-        with restored(self._context, read_framebuffer), kept(self._context, pixel_reads):
-            gl.glBindFramebuffer(GL.READ_FRAMEBUFFER, texture.framebuffer())
-            for name, value in _PACK:
-                gl.glPixelStorei(name, value)
+        with kept(self._context, pixel_reads):  # what was interrupted may have left it mapped
             gl.glBindBuffer(GL.PIXEL_PACK_BUFFER, self._buffers[slot])
-            unmap_buffer(self._context, GL.PIXEL_PACK_BUFFER, self._buffers[slot])  # left by what was interrupted
-            gl.glReadPixels(0, 0, *self._size, GL.RGBA, GL.UNSIGNED_BYTE, None)
+            unmap_buffer(self._context, GL.PIXEL_PACK_BUFFER, self._buffers[slot])
             gl.glBindBuffer(GL.PIXEL_PACK_BUFFER, 0)
+        copy_to_buffer(texture, self._buffers[slot])
         self._pending.append((slot, make_fence(self._context)))
 
     def take(self, *, wait: bool) -> tuple[int, Pixels] | None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import framebind as fb
-from framebind.interop.cl.sharing.vulkan import VulkanDevice
+from framebind.interop.gl.vulkan import VulkanDevice
 
 _INITIALIZATION_FAILED, _TOO_MANY_OBJECTS = -3, -10
 

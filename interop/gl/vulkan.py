@@ -1,7 +1,7 @@
 """GPU memory and semaphores that are made with Vulkan, and exported as file descriptors to other APIs.
 
 Linux, and wherever else a libvulkan with VK_KHR_external_memory_fd is installed. Windows needs
-VK_KHR_external_memory_win32 (handles instead of descriptors) here, in gl/memory.py and in external_memory.py.
+VK_KHR_external_memory_win32 (handles instead of descriptors) here, in memory.py and in external_memory.py.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ import os
 import weakref
 from typing import Any
 
-from ...errors import DeviceError
-from ...gl.platform import load
+from ..errors import DeviceError
+from .platform import load
 
 _U32, _U64, _P = ctypes.c_uint32, ctypes.c_uint64, ctypes.c_void_p
 _API_1_1 = (1 << 22) | (1 << 12)

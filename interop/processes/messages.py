@@ -1,0 +1,241 @@
+"""Messages between the process that exports a texture and those that import it, over a Unix socket of Linux.
+
+The socket's name is abstract: it is no file, and nothing is left of it when the process ends. Each end checks that the
+other one belongs to the same user. A message is one packet of at most ``MESSAGE_BYTES``, with file descriptors.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import select
+import socket
+import struct
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from ..errors import BindingError, DeviceError, SourceError
+
+VERSION = 1
+MESSAGE_BYTES = 4096
+MAX_SLOTS = 16
+_MAX_DESCRIPTORS = 2 * MAX_SLOTS
+_PREFIX = "framebind-texture-"
+_CREDENTIALS = struct.Struct("3i")
+_FRAME = struct.Struct("<4sQI")
+_FRAME_WORD, _DONE_WORD, _END = b"fram", b"done", b"end."
+
+
+@dataclass(frozen=True)
+class Description:
+    """The memory of an exported texture: what the exporter says first, with the memory's file descriptors.
+
+    ``road`` is the name of a class of slots. A slot holds the ``width`` x ``height`` texels of ``format``, in
+    ``slot_nbytes`` bytes; ``allocated`` is the size of a whole allocation. ``gpu`` is its GPU's UUID in hexadecimal.
+    """
+
+    road: str
+    width: int
+    height: int
+    format: str
+    slots: int
+    slot_nbytes: int
+    allocated: int
+    gpu: str
+    version: int = VERSION
+
+
+@dataclass(frozen=True)
+class FrameMessage:
+    """A frame lies in a slot (from the exporter), or was read from it (from an importer). Numbers count from 0."""
+
+    number: int
+    slot: int
+
+
+class PeerGoneError(Exception):
+    """The process at the other end ended, or closed the connection without a word."""
+
+
+class Peer:
+    """One connection: a socket, and the process at its other end."""
+
+    def __init__(self, connection: socket.socket, *, is_importer: bool = False) -> None:
+        self.connection, self._is_importer = connection, is_importer
+        credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+        self.pid, user, _ = _CREDENTIALS.unpack(credentials)
+        if user != os.geteuid():
+            connection.close()
+            raise DeviceError(f"process {self.pid} belongs to another user: textures are shared with one's own only")
+        self._process = _open_process(self.pid)
+
+    def send(self, message: FrameMessage) -> None:
+        """Tell of a frame. Raises PeerGoneError. Never waits: at most as many messages are on their way as slots."""
+        word = _DONE_WORD if self._is_importer else _FRAME_WORD
+        self._send(_FRAME.pack(word, message.number, message.slot))
+
+    def describe(self, description: Description, descriptors: list[int]) -> None:
+        """Send the description and the descriptors, which stay the caller's. Raises PeerGoneError."""
+        try:
+            socket.send_fds(self.connection, [json.dumps(asdict(description)).encode()], descriptors)
+        except OSError as error:
+            raise PeerGoneError from error
+
+    def end(self) -> None:
+        """Say that no frame follows, as well as may be."""
+        try:
+            self._send(_END)
+        except PeerGoneError:
+            pass
+
+    def _send(self, packet: bytes) -> None:
+        try:
+            self.connection.send(packet, socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
+        except OSError as error:
+            raise PeerGoneError from error
+
+    def receive(self) -> FrameMessage | None:
+        """The next message; None if the other end said that no more follow.
+
+        Raises BlockingIOError if there is none yet, and PeerGoneError.
+        """
+        packet = self._receive()
+        if packet == _END:
+            return None
+        word = _FRAME_WORD if self._is_importer else _DONE_WORD
+        if len(packet) != _FRAME.size or packet[:4] != word:
+            raise PeerGoneError
+        _, number, slot = _FRAME.unpack(packet)
+        return FrameMessage(number, slot)
+
+    def _receive(self) -> bytes:
+        try:
+            packet = self._packet()
+        except BlockingIOError:
+            if self._has_ended():
+                raise PeerGoneError from None
+            raise
+        except OSError as error:
+            raise PeerGoneError from error
+        if not packet:
+            raise PeerGoneError
+        return packet
+
+    def _packet(self) -> bytes:
+        try:
+            return self.connection.recv(MESSAGE_BYTES, socket.MSG_DONTWAIT)
+        except ConnectionResetError:  # told once, before what the other end had sent, if it closed without reading all
+            return self.connection.recv(MESSAGE_BYTES, socket.MSG_DONTWAIT)
+
+    def receive_description(self) -> tuple[Description, list[int]]:
+        """The exporter's first message, and its file descriptors, which are the caller's then.
+
+        Raises BindingError if it is none that this version of framebind understands, and PeerGoneError.
+        """
+        try:
+            packet, descriptors, _, _ = socket.recv_fds(self.connection, MESSAGE_BYTES, _MAX_DESCRIPTORS)
+        except OSError as error:
+            raise PeerGoneError from error
+        if not packet:
+            raise PeerGoneError
+        try:
+            return _description(packet), descriptors
+        except (ValueError, TypeError, KeyError) as error:
+            close_all(descriptors)
+            raise BindingError(
+                f"process {self.pid} exports a texture in a way that this version of framebind does not know: {error}"
+            ) from error
+
+    def close(self) -> None:
+        """Close the connection. May be called more than once."""
+        self.connection.close()
+        if self._process is not None:
+            os.close(self._process)
+            self._process = None
+
+    def fileno(self) -> int:
+        """The socket's file descriptor."""
+        return self.connection.fileno()
+
+    def handles(self) -> list[int]:
+        """The descriptors that become readable if a message came or the process is gone."""
+        return [self.fileno(), *([] if self._process is None else [self._process])]
+
+    def _has_ended(self) -> bool:
+        """Whether the process ended: a child that it forked may still hold the connection."""
+        return self._process is not None and bool(select.select([self._process], [], [], 0)[0])
+
+
+def listen() -> tuple[socket.socket, str]:
+    """A socket that others can connect to, and its address."""
+    check_platform()
+    address = f"{_PREFIX}{os.getpid()}-{secrets.token_hex(16)}"
+    listening = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    listening.bind("\0" + address)
+    listening.listen()
+    listening.setblocking(False)
+    return listening, address
+
+
+def connect(address: str) -> Peer:
+    """The connection to the process that exports under ``address``.
+
+    Raises SourceError if there is no such process, or DeviceError if it is another user's.
+    """
+    check_platform()
+    if not address.startswith(_PREFIX) or len(address) > 100:
+        raise SourceError(f"{address!r} is no address of an exported texture: pass export_texture(...).address")
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    try:
+        connection.connect("\0" + address)
+        return Peer(connection, is_importer=True)
+    except OSError as error:
+        connection.close()
+        raise SourceError(f"no process exports a texture as '{address}' (any longer): export it anew") from error
+
+
+def wait_for_any(peers: Sequence[Peer], seconds: float | None) -> bool:
+    """Wait until one of the peers has something to say, or is gone. Returns False if the time is over."""
+    handles = [handle for peer in peers for handle in peer.handles()]
+    if not handles:
+        time.sleep(seconds or 0)
+        return False
+    return bool(select.select(handles, [], [], seconds)[0])
+
+
+def close_all(descriptors: list[int]) -> None:
+    """Close file descriptors."""
+    for descriptor in descriptors:
+        os.close(descriptor)
+
+
+def check_platform() -> None:
+    """Raise DeviceError if this system has no such sockets."""
+    if sys.platform != "linux":
+        raise DeviceError("textures are shared between processes on Linux only")
+
+
+def _open_process(pid: int) -> int | None:
+    """A descriptor that tells when the process ends; None if the system has none."""
+    try:
+        return os.pidfd_open(pid)
+    except (AttributeError, OSError):
+        return None
+
+
+def _description(packet: bytes) -> Description:
+    given: Any = json.loads(packet)
+    description = Description(**given)
+    for name, value in given.items():
+        is_text = name in ("road", "format", "gpu")
+        if not (isinstance(value, str) if is_text else type(value) is int and 0 <= value < 1 << 48):
+            raise ValueError(f"its {name} is {value!r}")
+    if description.version != VERSION:
+        raise ValueError(f"version {description.version} in place of {VERSION}")
+    if not 1 <= description.slots <= MAX_SLOTS:
+        raise ValueError(f"{description.slots} slots")
+    return description

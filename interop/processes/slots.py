@@ -1,0 +1,68 @@
+"""The contract of memory that two processes address: slots, each for the texels of one frame."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import replace
+
+from ..gl.context import GlContext
+from ..gl.khronos import GL
+from ..gl.texture import GlTexture
+from .messages import Description
+
+
+class Slots(ABC):
+    """The slots of an exported texture, in one of the processes. The context is current in all calls.
+
+    The CPU of the exporter waits until a frame is written before another process hears of it. Subclasses that have
+    semaphores let the GPU wait.
+    """
+
+    road = ""
+    """The name of this way to share, for people, and in the description."""
+
+    def __init__(self, context: GlContext, description: Description) -> None:
+        self.context, self.description = context, replace(description, road=self.road)
+
+    @staticmethod
+    @abstractmethod
+    def why_not(context: GlContext) -> str | None:
+        """The reason why the context cannot share in this way, or None."""
+
+    @classmethod
+    @abstractmethod
+    def allocate(cls, context: GlContext, description: Description) -> Slots:
+        """New slots. Raises DeviceError if the driver refuses them."""
+
+    @classmethod
+    @abstractmethod
+    def adopt(cls, context: GlContext, description: Description, descriptors: list[int]) -> Slots:
+        """The slots of another process, from its description and descriptors, which this call takes over.
+
+        Raises BindingError if they do not fit together, and DeviceError if the driver refuses them.
+        """
+
+    @abstractmethod
+    def connect(self) -> tuple[list[int], tuple[object, ...]]:
+        """New file descriptors for one importer, which the caller closes, and what ``announce`` takes for it."""
+
+    @abstractmethod
+    def put(self, slot: int, texture: GlTexture) -> None:
+        """Write a texture's texels to a slot."""
+
+    @abstractmethod
+    def get(self, slot: int, texture: GlTexture) -> None:
+        """Read a slot's texels into a texture. Another process has announced them."""
+
+    @abstractmethod
+    def release(self) -> None:
+        """Free what this process holds of the memory. Any thread may call this, more than once."""
+
+    def finish(self) -> None:
+        """Make sure that what ``put`` wrote can be announced."""
+        self.context.gl.glMemoryBarrier(GL.ALL_BARRIER_BITS)
+        self.context.gl.glFinish()
+
+    def announce(self, importer: tuple[object, ...], slot: int) -> None:
+        """Let the GPU of an importer see the slot's new texels, which ``finish`` has done here."""
+        return
