@@ -38,6 +38,7 @@ def import_dma_buf(
     fourcc: str,
     planes: Sequence[tuple[int, int, int]],
     modifier: int | None,
+    egl: gl_egl.Egl,
 ) -> None:
     """Give the memory of a DMA-BUF picture to the GL texture of that name, which has no storage yet.
 
@@ -47,7 +48,7 @@ def import_dma_buf(
     and DeviceError if EGL or GL cannot or will not import them.
     """
     attributes = _attributes(size, fourcc, planes, modifier)
-    egl, display = _display(context, modifier)
+    display = _display(context, modifier, egl)
     image = egl.eglCreateImage(display, None, EGL.LINUX_DMA_BUF_EXT, None, attributes)
     if not image:
         raise egl.failed(f"importing a DMA-BUF of {size[0]}x{size[1]} '{fourcc}'")
@@ -59,13 +60,23 @@ def import_dma_buf(
         egl.eglDestroyImage(display, image)  # the texture keeps the memory
 
 
-def _display(context: GlContext, modifier: int | None) -> tuple[gl_egl.Egl, int]:
-    """EGL, and the display of the current context. Raises DeviceError if it cannot import."""
+def find_egl(context: GlContext) -> gl_egl.Egl:
+    """EGL's functions. Raises DeviceError if there is no EGL."""
     library = egl_library()
-    egl = None if library is None else gl_egl.Egl(library)
-    display = egl and egl.eglGetCurrentDisplay()
-    if not egl or not display:
-        raise DeviceError(f"{context} is no context of EGL, which imports DMA-BUFs: make one with EGL")
+    if library is None:
+        raise _not_egl_s(context)
+    return gl_egl.Egl(library)
+
+
+def _not_egl_s(context: GlContext) -> DeviceError:
+    return DeviceError(f"{context} is no context of EGL, which imports DMA-BUFs: make one with EGL")
+
+
+def _display(context: GlContext, modifier: int | None, egl: gl_egl.Egl) -> int:
+    """The display of the current context. Raises DeviceError if it cannot import."""
+    display = egl.eglGetCurrentDisplay()
+    if not display:
+        raise _not_egl_s(context)
     extensions = (egl.eglQueryString(display, EGL.EXTENSIONS) or b"").decode().split()
     needed = [_IMPORT] if modifier is None else [_IMPORT, _MODIFIERS]
     missing = [name for name in needed if name not in extensions]
@@ -73,7 +84,7 @@ def _display(context: GlContext, modifier: int | None) -> tuple[gl_egl.Egl, int]
         missing.append(_IMAGE_STORAGE)
     if missing:
         raise DeviceError(f"{context} has no {' and no '.join(missing)}: DMA-BUFs cannot be imported here")
-    return egl, display
+    return display
 
 
 def _attributes(

@@ -35,7 +35,7 @@ class OwnedObjects:
         self.mapped: set[int] = set()
         """The buffers that are mapped, or may be: see mapping.py."""
         self.memory: dict[int, object] = {}
-        """What owns the host's memory that a buffer stands on, until the buffer is deleted."""
+        """Owners of the host's memory that buffers stand on, by buffer, until it is deleted."""
 
     def generate(self, kind: Kind) -> int:
         """A new GL name of any kind but "program" and "sync"."""

@@ -181,7 +181,8 @@ class GlTexture(GlObject, BasePicture[GlContext]):
         texture._adopt_texture(context, id, (width, height), "", label)
         texture._own("texture", id)
         try:
-            dma_buf.import_dma_buf(context, id, (width, height), fourcc, planes, modifier)
+            egl = dma_buf.find_egl(context)
+            dma_buf.import_dma_buf(context, id, (width, height), fourcc, planes, modifier, egl)
             texture.size, texture.format = gl_query.texture(context, id)
         except BaseException:
             texture.release()

@@ -7,6 +7,7 @@ import mmap
 import socket
 import time
 import weakref
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from ..errors import BindingError, DeviceError, counted
@@ -61,6 +62,12 @@ class ExportedTexture(Uncopied):
         "copies through the CPU".
     why_not_better : dict of str
         For each better road, the reason why it does not work here.
+
+    Examples
+    --------
+    >>> with fb.GlContext.headless(), fb.export_texture(fb.GlTexture(64, 48)) as exported:
+    ...     exported.importers
+    0
     """
 
     def __init__(self, texture: GlTexture, slots: Slots, why_not_better: dict[str, str]) -> None:
@@ -230,6 +237,11 @@ def export_texture(texture: GlTexture, *, slots: int = 3, copies_allowed: bool =
     ...         exported.publish()  # nobody reads it yet
     False
     """
+    return export_by(ROADS, texture, slots, copies_allowed=copies_allowed)
+
+
+def export_by(roads: Sequence[type[Slots]], texture: GlTexture, slots: int, *, copies_allowed: bool) -> ExportedTexture:
+    """Share a texture as ``export_texture`` does, by one of these roads."""
     check_platform()
     texture.check()
     if not 1 <= slots <= MAX_SLOTS:
@@ -238,14 +250,16 @@ def export_texture(texture: GlTexture, *, slots: int = 3, copies_allowed: bool =
     nbytes = width * height * texel_nbytes(context, texture.format)
     whole = -(-nbytes // mmap.PAGESIZE) * mmap.PAGESIZE
     wanted = Description("", width, height, texture.format, slots, whole, whole, "")
-    made, reasons = _allocate(context, wanted, copies_allowed=copies_allowed)
+    made, reasons = _allocate(roads, context, wanted, copies_allowed=copies_allowed)
     return ExportedTexture(texture, made, reasons)
 
 
-def _allocate(context: GlContext, wanted: Description, *, copies_allowed: bool) -> tuple[Slots, dict[str, str]]:
+def _allocate(
+    roads: Sequence[type[Slots]], context: GlContext, wanted: Description, *, copies_allowed: bool
+) -> tuple[Slots, dict[str, str]]:
     """Slots of the best road that works, and the reasons against the better ones."""
     reasons = dict[str, str]()
-    for road in ROADS:
+    for road in roads:
         reason = road.why_not(context)
         if reason is None:
             return road.allocate(context, wanted), reasons

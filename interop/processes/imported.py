@@ -39,6 +39,20 @@ class ImportedTexture(Uncopied):
         The newest frame's number, from 0; -1 before the first. Frames before the import are left out.
     ended : bool
         Whether the exporter closed the texture.
+
+    Examples
+    --------
+    >>> from concurrent.futures import ThreadPoolExecutor
+    >>> def read(address):  # in another process, or, as here, on another thread
+    ...     with fb.GlContext.headless(), fb.import_texture(address) as imported:
+    ...         return [texture.size for texture in imported]
+    >>> with fb.GlContext.headless(), ThreadPoolExecutor() as pool:
+    ...     with fb.export_texture(fb.GlTexture(64, 48)) as exported:
+    ...         sizes = pool.submit(read, exported.address)
+    ...         while not exported.publish():
+    ...             pass
+    ...     sizes.result()
+    [(64, 48)]
     """
 
     def __init__(self, context: GlContext, peer: Peer, slots: Slots) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import inspect
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,10 @@ import numpy as np
 import pytest
 
 import framebind as fb
+from framebind.interop.processes import messages
+from framebind.interop.processes.exported import export_by
+from framebind.interop.processes.host_slots import CopiedSlots
+from framebind.interop.processes.messages import Description
 from support.public_names import public_names
 from support.recording_driver import RecordingDriver
 from support.tiny_models import chain
@@ -92,8 +97,13 @@ _alive: list[fb.Interpreter] = []
 def with_gl(tmp_path: Path) -> dict[str, tuple[object, str]]:
     """The same for objects of the GL context that is current."""
     context = fb.GlContext.current()
+    exported = export_by((), fb.GlTexture(8, 8), 1, copies_allowed=True)
+    slots = CopiedSlots.allocate(context, Description("", 8, 8, "rgba8", 1, 4096, 4096, ""))
+    imported = fb.ImportedTexture(context, messages.connect(exported.address), slots)
     return {
         "CompatibilityList": (fb.CompatibilityList(), "OpenGL"),
+        "ExportedTexture": (exported, "0 processes read it"),
+        "ImportedTexture": (imported, f"of process {os.getpid()} by copies through the CPU; frame -1"),
         "FragmentProgram": (fb.FragmentProgram("void main() {\n  color = vec4(uv, 0.0, 1.0);\n}"), "color = vec4(uv"),
         "GlBuffer": (fb.GlBuffer(16), "16 bytes"),
         "GlContext": (context, context.renderer),

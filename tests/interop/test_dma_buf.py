@@ -6,13 +6,14 @@ Names and numbers are those of the Khronos registry (EGL_EXT_image_dma_buf_impor
 from __future__ import annotations
 
 import ctypes
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, cast
 
 import pytest
 
 import framebind as fb
 from framebind.interop.gl import dma_buf
-from framebind.interop.gl.khronos import GL
+from framebind.interop.gl.khronos import GL, signature
 
 EXTENSIONS = "EGL_EXT_image_dma_buf_import EGL_EXT_image_dma_buf_import_modifiers"
 DISPLAY, IMAGE, EGL_NONE = 71, 72, 0x3038
@@ -44,24 +45,30 @@ class Recorder:
         return fb.DeviceError(f"{what} failed with EGL_BAD_MATCH")
 
 
-def record(monkeypatch: pytest.MonkeyPatch, context: fb.GlContext, recorder: Recorder) -> None:
-    """Let the recorder stand for EGL, and plain storage for the imported memory."""
-    gl = context.gl
+def import_by(
+    recorder: Recorder,
+    context: fb.GlContext,
+    fourcc: str = "AB24",
+    planes: Sequence[tuple[int, int, int]] = ((5, 64, 32),),
+    modifier: int | None = None,
+) -> fb.GlTexture:
+    """The texture of 8 x 4 texels that an import makes: the recorder stands for EGL, plain storage for the memory."""
+    gl, id = context.gl, context.objects.generate("texture")
 
     def storage(target: int, image: int, attributes: None) -> None:
         recorder.calls.append(("storage", target, image, attributes))
         gl.glTexStorage2D(GL.TEXTURE_2D, 1, GL.RGBA8, 8, 4)
 
-    monkeypatch.setattr(dma_buf.gl_egl, "Egl", lambda library: recorder)
-    monkeypatch.setattr(gl, "glEGLImageTargetTexStorageEXT", storage, raising=False)
+    gl.glEGLImageTargetTexStorageEXT = storage
+    dma_buf.import_dma_buf(context, id, (8, 4), fourcc, planes, modifier, cast("Any", recorder))
+    return fb.GlTexture.from_id(id)
 
 
-def test_the_attributes_are_those_of_the_specification(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_attributes_are_those_of_the_specification() -> None:
     with fb.GlContext.headless() as context:
         recorder = Recorder()
-        record(monkeypatch, context, recorder)
-        texture = fb.GlTexture.from_dmabuf(8, 4, "AB24", [(5, 64, 32)])
-        assert (texture.size, texture.format, texture.is_owned) == ((8, 4), "rgba8", True)
+        texture = import_by(recorder, context)
+        assert (texture.size, texture.format) == ((8, 4), "rgba8")
         width_height_fourcc = [0x3057, 8, 0x3056, 4, 0x3271, 0x34324241]
         attributes = [*width_height_fourcc, 0x3272, 5, 0x3273, 64, 0x3274, 32, EGL_NONE]
         assert recorder.calls == [
@@ -71,12 +78,10 @@ def test_the_attributes_are_those_of_the_specification(monkeypatch: pytest.Monke
         ]
 
 
-def test_each_plane_has_its_modifier(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_plane_has_its_modifier() -> None:
     with fb.GlContext.headless() as context:
         recorder = Recorder()
-        record(monkeypatch, context, recorder)
-        planes = [(5, 0, 8), (6, 1, 9), (7, 2, 10), (8, 3, 11)]
-        fb.GlTexture.from_dmabuf(8, 4, "AB24", planes, modifier=0x0300000000606014)
+        import_by(recorder, context, "AB24", [(5, 0, 8), (6, 1, 9), (7, 2, 10), (8, 3, 11)], 0x0300000000606014)
         parts = 0x00606014, 0x03000000
         assert recorder.calls[0][-1][6:] == [
             0x3272, 5, 0x3273, 0, 0x3274, 8, 0x3443, parts[0], 0x3444, parts[1],
@@ -86,49 +91,41 @@ def test_each_plane_has_its_modifier(monkeypatch: pytest.MonkeyPatch) -> None:
         ]  # fmt: skip
 
 
-def test_a_refused_import_leaves_no_texture_and_the_context_usable(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_refused_import_says_what_was_refused() -> None:
     with fb.GlContext.headless() as context:
-        record(monkeypatch, context, Recorder(refuses=True))
-        before = context.objects.live["texture"]
         with pytest.raises(fb.DeviceError, match=r"8x4 'AB24' failed with EGL_BAD_MATCH"):
-            fb.GlTexture.from_dmabuf(8, 4, "AB24", [(5, 0, 32)])
-        context.objects.drain()
-        assert context.objects.live["texture"] == before
-        fb.GlTexture(2, 2).read()
+            import_by(Recorder(refuses=True), context)
 
 
 @pytest.mark.parametrize(
     ("fourcc", "planes"),
     [("AB2", [(5, 0, 32)]), ("äB24", [(5, 0, 32)] * 5), ("AB24", []), ("AB24", [(-1, 0, 32)]), ("AB24", [(5, 0, 0)])],
 )
-def test_numbers_that_describe_no_picture_are_refused(
-    monkeypatch: pytest.MonkeyPatch, fourcc: str, planes: list[tuple[int, int, int]]
-) -> None:
-    with fb.GlContext.headless() as context:
-        recorder = Recorder()
-        record(monkeypatch, context, recorder)
+def test_numbers_that_describe_no_picture_are_refused(fourcc: str, planes: list[tuple[int, int, int]]) -> None:
+    with fb.GlContext.headless():
         with pytest.raises(fb.BindingError, match="DMA-BUF"):
             fb.GlTexture.from_dmabuf(8, 4, fourcc, planes)
-        assert recorder.calls == []
 
 
-def test_a_driver_that_cannot_import_is_named_with_what_it_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_driver_that_cannot_import_is_named_with_what_it_lacks() -> None:
     with fb.GlContext.headless() as context:
-        record(monkeypatch, context, Recorder(extensions=EXTENSIONS.split()[0]))
-        fb.GlTexture.from_dmabuf(8, 4, "AB24", [(5, 0, 32)])
+        recorder = Recorder(extensions=EXTENSIONS.split()[0])
+        import_by(recorder, context)
         with pytest.raises(fb.DeviceError, match="_modifiers: DMA-BUFs cannot be imported here"):
-            fb.GlTexture.from_dmabuf(8, 4, "AB24", [(5, 0, 32)], modifier=0)
+            import_by(recorder, context, modifier=0)
 
 
-def test_this_machine_s_egl_is_asked_and_answers() -> None:
-    """Memory that is no DMA-BUF is refused by a driver that imports, and the others say what they lack."""
-    with fb.GlContext.headless(), open("/dev/zero", "rb") as memory:
+def test_memory_that_is_no_dma_buf_is_refused_and_leaves_no_texture() -> None:
+    """Drivers that import refuse it, and the others say what they lack. The context stays usable."""
+    with fb.GlContext.headless() as context, open("/dev/zero", "rb") as memory:
+        before = context.objects.live["texture"]
         with pytest.raises(fb.DeviceError, match="DMA-BUF"):
             fb.GlTexture.from_dmabuf(8, 4, "AB24", [(memory.fileno(), 0, 32)])
+        context.objects.drain()
+        assert context.objects.live["texture"] == before
+        fb.GlTexture(2, 2).read()
 
 
 def test_the_signatures_are_known() -> None:
-    from framebind.interop.gl.khronos import signature
-
     assert signature("eglCreateImage")[0] is ctypes.c_void_p
     assert len(signature("glEGLImageTargetTexStorageEXT")) == 4

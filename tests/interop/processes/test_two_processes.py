@@ -217,15 +217,14 @@ def test_while_nobody_reads_nothing_is_copied(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_copies_are_made_with_permission_only_and_are_counted(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, readers: list[Reader]
+    caplog: pytest.LogCaptureFixture, readers: list[Reader]
 ) -> None:
-    monkeypatch.setattr(exporting, "ROADS", ())
     nbytes = SIZE[0] * SIZE[1] * 4
     with fb.GlContext.headless():
         texture = fb.GlTexture(*SIZE)
         with pytest.raises(fb.DeviceError, match="copies_allowed=True"):
-            fb.export_texture(texture)
-        with fb.export_texture(texture, copies_allowed=True) as exported:
+            exporting.export_by((), texture, 3, copies_allowed=False)
+        with exporting.export_by((), texture, 3, copies_allowed=True) as exported:
             assert exported.road == "copies through the CPU" in caplog.text
             readers.append(Reader(exported.address))
             await_importers(exported, 1)
