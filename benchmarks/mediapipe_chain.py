@@ -39,7 +39,7 @@ vision = mp.tasks.vision
 
 def write_clip(path: Path, frames: int) -> None:
     """A video of the photograph's upper half, which moves and turns."""
-    photograph = cv2.imread(str(PHOTOGRAPH))[:288]
+    photograph: Any = np.asarray(cv2.imread(str(PHOTOGRAPH)))[:288]
     with av.open(str(path), "w") as file:
         stream: Any = file.add_stream("libx264", rate=Fraction(30))
         stream.width, stream.height, stream.pix_fmt = *SIZE, "yuv420p"
@@ -48,7 +48,7 @@ def write_clip(path: Path, frames: int) -> None:
             turn = cv2.getRotationMatrix2D((220, 130), 12 * np.sin(phase), 1 + 0.15 * np.sin(phase / 2))
             turn[:, 2] += 30 * np.cos(phase), 12 * np.sin(phase)
             scale = np.diag([SIZE[0] / 512, SIZE[1] / 288])
-            picture = cv2.warpAffine(photograph, scale @ turn, SIZE, borderMode=cv2.BORDER_REPLICATE)
+            picture: Any = cv2.warpAffine(photograph, scale @ turn, SIZE, borderMode=cv2.BORDER_REPLICATE)
             for packet in stream.encode(av.VideoFrame.from_ndarray(picture, "bgr24")):
                 file.mux(packet)
         for packet in stream.encode():

@@ -22,6 +22,12 @@ class Embedded(NamedTuple):
     outputs: list[int]
 
 
+def input_side(content: bytes) -> int:
+    """The height of the picture that a model's first input takes, which its reader has checked."""
+    graph: Any = schema.Model.GetRootAs(content, 0).Subgraphs(0)
+    return int(graph.Tensors(graph.Inputs(0)).Shape(1))
+
+
 def embedded(content: bytes, batch: int = 1) -> Embedded:
     """A model that its reader has checked. All that is computed from its inputs, of batch 1, gets ``batch``."""
     model: Any = schema.ModelT.InitFromObj(schema.Model.GetRootAs(content, 0))

@@ -13,7 +13,7 @@ from framebind import mp
 from framebind.video.apis import GL
 from framebind.video.mediapipe.core.gpu_picture import gpu_picture
 from support.recording_driver import Foreign
-from support.video.task_bundles import one_face
+from support.video.task_bundles import one_face, one_hand
 
 vision = mp.tasks.vision
 Mode = vision.RunningMode
@@ -52,6 +52,27 @@ def test_a_picture_of_any_kind_gives_what_its_pixels_give() -> None:
             (shapes,), (wanted,) = result.face_blendshapes, expected.face_blendshapes
             assert [one.category_name for one in shapes] == [one.category_name for one in wanted]
             assert [one.score for one in shapes] == pytest.approx([one.score for one in wanted], abs=1e-5)
+
+
+@pytest.mark.usefixtures("gl")
+def test_a_hand_is_followed_as_in_its_pixels() -> None:
+    base = mp.tasks.BaseOptions(model_asset_buffer=one_hand(), delegate=mp.tasks.BaseOptions.Delegate.CPU)
+    options = vision.HandLandmarkerOptions(base, Mode.VIDEO)
+    image, texture = mp.Image(image_format=mp.ImageFormat.SRGB, data=PIXELS[..., :3]), fb.GlTexture.from_array(PIXELS)
+    with (
+        vision.HandLandmarker.create_from_options(options) as cpu,
+        vision.HandLandmarker.create_from_options(options) as gpu,
+    ):
+        for time in (1, 2, 3):  # each region follows from the one before
+            expected, result = cpu.detect_for_video(image, time), gpu.detect_for_video(texture, time)
+            for ours, theirs in (
+                (result.hand_landmarks, expected.hand_landmarks),
+                (result.hand_world_landmarks, expected.hand_world_landmarks),
+            ):
+                np.testing.assert_allclose(points_of(ours[0]), points_of(theirs[0]), rtol=1e-4, atol=1e-4)
+            assert result.handedness[0][0].category_name == expected.handedness[0][0].category_name == "Right"
+    recognizer = vision.GestureRecognizer
+    assert not recognizer.takes_gpu_pictures and vision.HandLandmarker.takes_gpu_pictures
 
 
 @pytest.mark.usefixtures("gl")

@@ -17,18 +17,19 @@ from framebind.video.answer_graph import AnswerGraph
 from framebind.video.apis import GL
 from framebind.video.assets import PHOTOGRAPH
 from framebind.video.mediapipe.calculators.detections import decode_detections, project_detections
-from framebind.video.mediapipe.calculators.landmarks import decode_landmarks, project_landmarks
+from framebind.video.mediapipe.calculators.landmarks import decode_landmarks, project_landmarks, turn_world_landmarks
 from framebind.video.mediapipe.calculators.rectangles import box_rectangles, transform_rectangles
 from framebind.video.mediapipe.calculators.regions import WHOLE, region_matrix, region_of
 from framebind.video.mediapipe.calculators.smoothing import LandmarkFilter
 from framebind.video.mediapipe.calculators.suppression import suppress_weighted
-from framebind.video.mediapipe.calculators.tracking import associate
+from framebind.video.mediapipe.calculators.tracking import associate, associate_hands, distinct_hands
 from framebind.video.mediapipe.core.chain import Chain, letterbox, sampled_region
 from framebind.video.mediapipe.core.options import BaseOptions, VisionTaskRunningMode
-from framebind.video.mediapipe.graphs import detections, landmarks, tracks
-from framebind.video.mediapipe.graphs.face import FaceSettings
+from framebind.video.mediapipe.graphs import detections, hand, landmarks, tracks
+from framebind.video.mediapipe.graphs.detecting import Settings
 from framebind.video.mediapipe.vision.face_chain import face_chain
 from framebind.video.mediapipe.vision.face_landmarker import FaceLandmarkerOptions, FacePipeline
+from framebind.video.mediapipe.vision.hand_landmarker import next_hand
 
 Array = np.ndarray[Any, Any]
 RANDOM = np.random.default_rng(3)
@@ -63,8 +64,8 @@ def rectangles(count: int) -> Array:
     ).astype(np.float32)
 
 
-@pytest.mark.parametrize("target", [0.0, math.pi / 2])
-def test_the_best_detections_become_tracks(target: float) -> None:
+@pytest.mark.parametrize(("target", "shift", "square"), [(0.0, 0.0, False), (90.0, -0.5, True)])
+def test_the_best_detections_become_tracks(target: float, shift: float, square: bool) -> None:
     side, anchors = 128, RANDOM.random((60, 2)).astype(np.float32)
     boxes = np.concatenate(
         [RANDOM.uniform(-9, 9, (60, 2)), RANDOM.uniform(10, 60, (60, 2)), RANDOM.uniform(-20, 20, (60, 4))], axis=1
@@ -76,21 +77,26 @@ def test_the_best_detections_become_tracks(target: float) -> None:
         graph, inputs, detections.decoding(anchors, 8, side, matrix), 0.4, 0.3, 4
     )
     line = tracks.place_matrix(0, 1, 8, target)
-    (found,) = run(graph.build(tracks.box_tracks(graph, places, there, line, 1.5, square=True)), boxes, logits)
+    (found,) = run(
+        graph.build(tracks.box_tracks(graph, places, there, line, 1.5, shift=shift, square=square)), boxes, logits
+    )
     kept = suppress_weighted(decode_detections(boxes, logits, anchors, side, 0.4), 0.3)
     placed = project_detections(kept, matrix / PIXELS[:, None]).places[:4]
-    expected = transform_rectangles(box_rectangles(placed, 0, 1, SIZE, target), SIZE, 1.5)
+    boxes_of = box_rectangles(placed, 0, 1, SIZE, target)
+    expected = transform_rectangles(boxes_of, SIZE, 1.5, shift_y=shift, square=square)
     assert len(expected) == 4 and len(kept.places) > 4
     np.testing.assert_allclose(found[:, :7], tracks_of(expected)[:, :7], rtol=1e-4, atol=1e-3)
     none = run(graph.build(places, there), boxes, np.full(60, -9))
     assert not none[0].any() and not none[1].any()
 
 
+@pytest.mark.parametrize("later_stays", [True, False])
 @pytest.mark.parametrize("followed", [0, 1, 2, 3])
-def test_tracks_are_joined_as_rectangles_are(followed: int) -> None:
+def test_tracks_are_joined_as_rectangles_are(followed: int, later_stays: bool) -> None:
     graph = AnswerGraph()
     inputs = graph.input((3, 8)), graph.input((3, 8))
-    content = graph.build(tracks.associate(graph, *inputs, 0.3))
+    content = graph.build(tracks.associate(graph, *inputs, 0.3, later_stays=later_stays))
+    join = associate if later_stays else associate_hands
     for _ in range(12):
         before, found = rectangles(3), rectangles(3)
         found[0, :4] = before[0, :4] + 0.01  # what was found again
@@ -98,7 +104,7 @@ def test_tracks_are_joined_as_rectangles_are(followed: int) -> None:
         previous[followed:] = 0
         (joined,) = run(content, previous, tracks_of(found))
         looked = found if followed < 3 else found[:0]
-        expected = tracks_of(associate(before[:followed], looked, 0.3)[:3])
+        expected = tracks_of(join(before[:followed], looked, 0.3)[:3])
         np.testing.assert_allclose(joined[: len(expected)], expected, rtol=1e-5, atol=1e-3)
         assert not joined[len(expected) :].any()
 
@@ -147,6 +153,41 @@ def test_smoothing_begins_again_when_a_thing_comes_back() -> None:
         assert frame in (0, 7) or np.abs(found - points).max() > 0.1
 
 
+def hands_of(count: int) -> Array:
+    """Landmarks (count, 21, 3) in pixels, of which the second and third are nearly the first."""
+    hands = RANDOM.uniform(100, 300, (count, 21, 3)).astype(np.float32)
+    hands[1:3] = hands[0] + RANDOM.normal(0, 2, (2, 21, 3))
+    return hands
+
+
+def test_the_next_region_of_a_hand_is_upright_in_it() -> None:
+    hands, graph = hands_of(4), AnswerGraph()
+    content = graph.build(hand.next_tracks(graph, graph.input((4, 21, 3)), graph.input((4, 1))))
+    (found,) = run(content, hands, np.ones(4))
+    units = np.array([SIZE[0], SIZE[1], SIZE[0]], np.float32)
+    np.testing.assert_allclose(found, tracks_of(np.stack([next_hand(each / units, SIZE) for each in hands])), atol=2e-3)
+
+
+@pytest.mark.parametrize("missing", [(), (0,), (0, 1)])
+def test_a_hand_like_an_earlier_one_is_left_out(missing: tuple[int, ...]) -> None:
+    hands, graph, there = hands_of(4), AnswerGraph(), np.ones((4, 1))
+    there[list(missing)] = 0
+    content = graph.build(hand.distinct(graph, graph.input((4, 21, 3)), graph.input((4, 1))))
+    (stays,) = run(content, hands, there)
+    left = np.flatnonzero(there.ravel())
+    kept = left[distinct_hands([hands[number] / [*SIZE, 1] for number in left], SIZE)]
+    assert np.flatnonzero(stays.ravel()).tolist() == kept.tolist() and len(kept) < len(left) + (len(missing) > 1)
+
+
+def test_world_landmarks_turn_with_their_region() -> None:
+    rows, world = rectangles(3), RANDOM.normal(0, 0.1, (3, 21, 3)).astype(np.float32)
+    (regions,) = run(tracks.following(SIZE, 224, 3), tracks_of(rows))
+    graph = AnswerGraph()
+    (found,) = run(graph.build(hand.turned_world(graph, graph.input((3, 21, 3)), graph.input((3, 8)))), world, regions)
+    expected = [turn_world_landmarks(each, row[4]) for each, row in zip(world, rows, strict=True)]
+    np.testing.assert_allclose(found, np.stack(expected), atol=1e-5)
+
+
 # The chain of faces ---------------------------------------------------------------------------------------------------
 
 
@@ -170,10 +211,10 @@ def frames() -> list[Array]:
     return moved
 
 
-def chain_of(bundle: Path, settings: FaceSettings, side: int = 256) -> Chain:
+def chain_of(bundle: Path, settings: Settings) -> Chain:
     with zipfile.ZipFile(bundle) as archive:
         files = {name: archive.read(name) for name in archive.namelist()}
-    return face_chain(files, settings, side, (512, 512), GL)
+    return face_chain(files, settings, (512, 512), GL)
 
 
 @pytest.mark.parametrize("count", [1, 2])
@@ -184,7 +225,7 @@ def test_faces_are_followed_without_a_copy_between_the_networks(count: int, bund
     )  # fmt: skip
     reference = FacePipeline(options)
     with GL.open_context():
-        chain = chain_of(bundle, FaceSettings(count, is_smooth=count == 1))
+        chain = chain_of(bundle, Settings(count, is_smooth=count == 1))
         alpha = np.full((512, 512, 1), 255, np.uint8)
         texture = GL.new_texture(np.concatenate([frames()[0], alpha], axis=-1))
         chain.submit(texture)  # compiles

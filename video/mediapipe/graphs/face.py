@@ -1,59 +1,28 @@
-"""The models of faces: detector to regions, and regions to landmarks, blendshapes and next tracks."""
+"""The second model of a chain of faces: from regions to landmarks, blendshapes and next tracks."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy.typing as npt
 
 from ...answer_graph import AnswerGraph
-from ..calculators.anchors import anchor_middles
 from ..calculators.blendshapes import LANDMARKS as BLENDSHAPE_POINTS
-from .detections import best_detections, decoding
+from .detecting import Kind, Settings
 from .landmarks import bounds, object_scale, project, smooth
-from .tracks import COLUMNS, associate, box_tracks, place_matrix, regions
+from .tracks import COLUMNS, box_tracks, place_matrix
 
 Array = npt.NDArray[Any]
-Size = tuple[int, int]
 COUNT, BLENDSHAPES = 478, 52
-DETECTOR_SIDE, POINTS = 128, 6
-STRIDES = (8, 16, 16, 16)
-EYES_OF_BOX, EYES = (0, 1), (33, 263)
+EYES = 33, 263
 MARGIN = 1.5
+FACE = Kind(
+    strides=(8, 16, 16, 16), points=6, overlap=0.5, line=(0, 1), target=0.0, scale=MARGIN, shift=0.0,
+    square=False, later_stays=True,
+)  # fmt: skip
 
 
-@dataclass(frozen=True)
-class FaceSettings:
-    """A task's options."""
-
-    count: int = 1
-    confidence: float = 0.5
-    presence: float = 0.5
-    overlap: float = 0.5
-    is_smooth: bool = False
-    follows: bool = True
-    """Whether what was seen in the last frame is looked at again."""
-
-
-def detecting(detector: bytes, matrix: Array, size: Size, side: int, settings: FaceSettings) -> bytes:
-    """The model ``ChainModels.detect``. ``matrix`` (2, 3) takes the detector's input to pixels of the picture."""
-    graph = AnswerGraph()
-    picture = graph.input((1, DETECTOR_SIDE, DETECTOR_SIDE, 3))
-    boxes, logits = graph.network(detector, [picture])
-    columns = 4 + 2 * POINTS
-    decoded = decoding(anchor_middles(DETECTOR_SIDE, STRIDES), columns, DETECTOR_SIDE, matrix)
-    places, there = best_detections(graph, (boxes, logits), decoded, settings.confidence, 0.5, settings.count)
-    line = place_matrix(*EYES_OF_BOX, columns, 0.0)
-    found = box_tracks(graph, places, there, line, MARGIN, square=False)
-    if settings.follows:
-        found = associate(graph, graph.input((settings.count, COLUMNS)), found, settings.overlap)
-    return graph.build(regions(graph, found, size, side))
-
-
-def looking(
-    landmarks: bytes, blendshapes: bytes | None, side: int, settings: FaceSettings
-) -> tuple[bytes, dict[str, str]]:
+def looking(landmarks: bytes, blendshapes: bytes | None, side: int, settings: Settings) -> tuple[bytes, dict[str, str]]:
     """The model ``ChainModels.look`` and its states. Rows are landmarks in pixels, blendshapes, and 1 or 0."""
     graph, n = AnswerGraph(), settings.count
     pictures = graph.input((n, side, side, 3))
@@ -83,7 +52,7 @@ def _next(graph: AnswerGraph, points: int, around: int, there: int) -> int:
     n, eyes = graph.shape(points)[0], graph.integers(*EYES)
     ends = graph.apply("GATHER", [graph.part(points, 2, 0, 2), eyes], (n, 2, 2), axis=1)
     row = graph.join([around, graph.reshape(ends, (n, 4))], 1)
-    return box_tracks(graph, row, there, place_matrix(0, 1, COLUMNS, 0.0), MARGIN, square=True)
+    return box_tracks(graph, row, there, place_matrix(0, 1, COLUMNS, 0.0), MARGIN)
 
 
 def _blendshapes(graph: AnswerGraph, network: bytes, points: int) -> int:

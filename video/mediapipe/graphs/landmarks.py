@@ -11,14 +11,16 @@ from ...answer_graph import AnswerGraph
 LEAST_SCALE = 1e-6
 
 
-def project(graph: AnswerGraph, landmarks: int, regions: int, side: int) -> int:
+def project(graph: AnswerGraph, landmarks: int, regions: int, side: int, depth: float = 1.0) -> int:
     """The landmarks (n, count, 3) of regions (n, 8) in the picture, in pixels, as ``project_landmarks``.
 
-    They are given in pixels of the network's input, a square of ``side``. Depths are in pixels of the picture's width.
+    They are given in pixels of the network's input, a square of ``side``, and their z in ``depth`` of them. Depths are
+    in pixels of the picture's width.
     """
     n = graph.shape(regions)[0]
     turn = np.zeros((8, 9))  # a, b, c, -, d, e, f, depth: the rows are those of x, y and z
-    turn[[0, 1], [0, 3]] = turn[[4, 5], [1, 4]] = turn[7, 8] = 1 / side
+    turn[[0, 1], [0, 3]] = turn[[4, 5], [1, 4]] = 1 / side
+    turn[7, 8] = 1 / side / depth
     corner = np.zeros((8, 3))  # without the half pixel by which a sampler's region is moved
     corner[2, 0] = corner[6, 1] = 1
     corner[[0, 1], 0] = corner[[4, 5], 1] = 0.5 / side
@@ -28,9 +30,9 @@ def project(graph: AnswerGraph, landmarks: int, regions: int, side: int) -> int:
 
 
 def bounds(graph: AnswerGraph, landmarks: int) -> int:
-    """Left, top, -right, -bottom (n, 4) of landmarks (n, count, 3)."""
-    n = graph.shape(landmarks)[0]
-    both = graph.linear(landmarks, np.array([[1, 0, -1, 0], [0, 1, 0, -1], [0, 0, 0, 0]]))
+    """Left, top, -right, -bottom (n, 4) of landmarks (n, count, 2 or 3)."""
+    n, _, columns = graph.shape(landmarks)
+    both = graph.linear(landmarks, np.array([[1, 0, -1, 0], [0, 1, 0, -1], [0, 0, 0, 0]])[:columns])
     return graph.reshape(graph.reduced("REDUCE_MIN", both, 1), (n, 4))
 
 

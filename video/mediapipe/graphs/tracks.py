@@ -26,18 +26,33 @@ def turned_line(target: float) -> Array:
     return np.array([[cosine, sine], [-sine, cosine]])
 
 
-def box_tracks(graph: AnswerGraph, places: int, there: int, matrix: Array, scale: float, *, square: bool) -> int:
+def box_tracks(
+    graph: AnswerGraph, places: int, there: int, matrix: Array, scale: float, *, shift: float = 0.0, square: bool = True
+) -> int:
     """The tracks (n, 8) of rows of numbers: ``matrix`` (columns, 6) makes x, y, width, height and a turned line of
-    them. ``there`` (n, 1) is 1 or 0. As ``transform_rectangles`` without a shift.
+    them. ``there`` (n, 1) is 1 or 0. As ``transform_rectangles``.
     """
     rows = graph.linear(places, matrix)
-    middle, line = graph.part(rows, 1, 0, 2), graph.part(rows, 1, 4, 6)
-    sides = graph.part(rows, 1, 2, 4)
+    middle, sides, line = (graph.part(rows, 1, first, first + 2) for first in (0, 2, 4))
+    return placed_tracks(graph, middle, sides, direction_of(graph, line), there, scale, shift=shift, square=square)
+
+
+def direction_of(graph: AnswerGraph, line: int) -> int:
+    """Cosine and sine (n, 2) of the direction of vectors (n, 2)."""
+    length = graph.unary("SQRT", graph.reduced("SUM", graph.binary("MUL", line, line), 1))
+    return graph.binary("DIV", line, graph.binary("MAXIMUM", length, LEAST))
+
+
+def placed_tracks(
+    graph: AnswerGraph, middle: int, sides: int, direction: int, there: int, scale: float, *, shift: float, square: bool
+) -> int:
+    """The tracks (n, 8) of rectangles, after ``transform_rectangles``: middles, sides and directions are (n, 2)."""
+    if shift:
+        down = graph.linear(direction, np.array([[0, shift], [-shift, 0]]))
+        middle = graph.binary("ADD", middle, graph.binary("MUL", down, graph.part(sides, 1, 1, 2)))
     if square:
         longest = graph.reduced("REDUCE_MAX", sides, 1)
         sides = graph.join([longest, longest], 1)
-    length = graph.unary("SQRT", graph.reduced("SUM", graph.binary("MUL", line, line), 1))
-    direction = graph.binary("DIV", line, graph.binary("MAXIMUM", length, LEAST))
     return graph.join([middle, graph.binary("MUL", sides, scale), direction, there, there], 1)
 
 
@@ -52,8 +67,9 @@ def place_matrix(start: int, end: int, columns: int, target: float) -> Array:
     return matrix
 
 
-def associate(graph: AnswerGraph, previous: int, found: int, overlap: float) -> int:
-    """The first n of the tracks (n, 8) of both, as ``tracking.associate``: the later one of two that overlap stays.
+def associate(graph: AnswerGraph, previous: int, found: int, overlap: float, *, later_stays: bool) -> int:
+    """The first n of the tracks (n, 8) of both, as ``tracking.associate``: the later one of two that overlap stays; or,
+    without ``later_stays``, as ``associate_hands``: what is followed stays.
 
     What is found counts only if fewer than n things are followed.
     """
@@ -61,19 +77,46 @@ def associate(graph: AnswerGraph, previous: int, found: int, overlap: float) -> 
     followed = graph.reduced("SUM", graph.part(previous, 1, 6, 7), 0)
     looked = graph.binary("GREATER", graph.number(count - 0.5), followed)
     tracks = graph.join([previous, graph.binary("MUL", found, looked)], 0)
-    there = graph.part(tracks, 1, 6, 7)
-    boxes = graph.linear(tracks, _corners())
-    areas = box_areas(graph, boxes)
-    one, other = graph.reshape(boxes, (2 * count, 1, 4)), graph.reshape(boxes, (1, 2 * count, 4))
-    shared = graph.reshape(box_areas(graph, graph.binary("MAXIMUM", one, other)), (2 * count, 2 * count))
-    over = is_above(graph, shared, graph.binary("ADD", areas, graph.turn(areas, 1, 0)), overlap)
-    later = graph.constant(np.triu(np.ones((2 * count, 2 * count), np.float32), 1))
-    hidden = graph.binary("GREATER", graph.product(graph.binary("MUL", over, later), there), 0.0)
-    stays = graph.turn(graph.binary("MUL", there, graph.binary("SUB", graph.number(1.0), hidden)), 1, 0)
+    there, over = graph.part(tracks, 1, 6, 7), overlapping(graph, graph.linear(tracks, _corners()), overlap)
+    stays = graph.turn((_later_stay if later_stays else _earlier_stay)(graph, there, over), 1, 0)
     order = graph.linear(stays, np.triu(np.ones((2 * count, 2 * count))))  # 1 for the first
     apart = graph.binary("SUB", order, graph.constant(np.arange(1, count + 1, dtype=np.float32)[:, None]))
     chosen = graph.binary("GREATER", graph.number(0.25), graph.binary("MUL", apart, apart))
     return graph.product(graph.binary("MUL", chosen, stays), tracks)
+
+
+def overlapping(graph: AnswerGraph, boxes: int, overlap: float) -> int:
+    """1 for each two boxes (n, 4), as places have them, that overlap by more than ``overlap``, else 0: (n, n)."""
+    n = graph.shape(boxes)[0]
+    areas = box_areas(graph, boxes)
+    one, other = graph.reshape(boxes, (n, 1, 4)), graph.reshape(boxes, (1, n, 4))
+    shared = graph.reshape(box_areas(graph, graph.binary("MAXIMUM", one, other)), (n, n))
+    return is_above(graph, shared, graph.binary("ADD", areas, graph.turn(areas, 1, 0)), overlap)
+
+
+def _later_stay(graph: AnswerGraph, there: int, over: int) -> int:
+    """1 for each track (n, 1) that no later one overlaps."""
+    n = graph.shape(there)[0]
+    later = graph.constant(np.triu(np.ones((n, n), np.float32), 1))
+    hidden = graph.binary("GREATER", graph.product(graph.binary("MUL", over, later), there), 0.0)
+    return graph.binary("MUL", there, graph.binary("SUB", graph.number(1.0), hidden))
+
+
+def _earlier_stay(graph: AnswerGraph, there: int, over: int) -> int:
+    """1 for each track (n, 1) of the first half, and for others that no earlier one which stays overlaps."""
+    n = graph.shape(there)[0]
+    stays = graph.part(there, 0, 0, n // 2)
+    for number in range(n // 2, n):
+        stays = graph.join([stays, unlike_earlier(graph, stays, over, graph.part(there, 0, number, number + 1))], 0)
+    return stays
+
+
+def unlike_earlier(graph: AnswerGraph, stays: int, like: int, there: int) -> int:
+    """``there`` (1, 1) if the next thing is like none of those that stay (k, 1), else 0. ``like`` (n, n) is 1 or 0."""
+    k = graph.shape(stays)[0]
+    row = graph.part(graph.part(like, 0, k, k + 1), 1, 0, k)
+    hidden = graph.binary("GREATER", graph.product(row, stays), 0.0)
+    return graph.binary("MUL", there, graph.binary("SUB", graph.number(1.0), hidden))
 
 
 def _corners() -> Array:

@@ -6,27 +6,30 @@ from collections.abc import Mapping
 
 import framebind as fb
 
+from ...embedded_network import input_side
 from ...model_metadata import read_metadata
 from ..core.chain import Chain, ChainModels, Normalization, Size, letterbox
-from ..graphs.face import BLENDSHAPES, COUNT, DETECTOR_SIDE, FaceSettings, detecting, looking
+from ..graphs.detecting import Settings, detecting
+from ..graphs.face import BLENDSHAPES, COUNT, FACE, looking
 from ..graphs.tracks import following
 
 
-def face_chain(files: Mapping[str, bytes], settings: FaceSettings, side: int, size: Size, api: fb.Backend) -> Chain:
+def face_chain(files: Mapping[str, bytes], settings: Settings, size: Size, api: fb.Backend) -> Chain:
     """The chain of a bundle's files, which were checked, for pictures of ``size`` (width, height).
 
-    ``side`` is that of the landmarks' network. A row has 478 x, y and z in pixels (of the width for z), 52 blendshapes
+    A row has 478 x, y and z in pixels (of the width for z), 52 blendshapes
     if their network is in ``files``, and 1 if there is a face, else 0.
     """
     detector, landmarks = files["face_detector.tflite"], files["face_landmarks_detector.tflite"]
     blendshapes = files.get("face_blendshapes.tflite")
+    side = input_side(landmarks)
     look, feedback = looking(landmarks, blendshapes, side, settings)
     normalizations = [read_metadata(each) for each in (detector, landmarks)]
     rows = 3 * COUNT + (BLENDSHAPES if blendshapes is not None else 0) + 1
     follow = following(size, side, settings.count) if settings.follows else None
     models = ChainModels(
-        detecting(detector, letterbox(size), size, side, settings), follow, look, feedback,
+        detecting(detector, FACE, letterbox(size), size, side, settings), follow, look, feedback,
         [Normalization(each.mean or (0.0,), each.std or (1.0,)) for each in normalizations],
-        settings.count, rows, DETECTOR_SIDE,
+        settings.count, rows, input_side(detector),
     )  # fmt: skip
     return Chain(models, size, api)

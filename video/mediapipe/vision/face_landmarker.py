@@ -35,7 +35,7 @@ from ..core.options import (
 )
 from ..core.task import DetectingTask
 from ..core.tracker import Tracker
-from ..graphs.face import FaceSettings
+from ..graphs.detecting import Settings
 from .face_chain import face_chain
 from .face_detector import face_detector
 
@@ -137,9 +137,8 @@ class FacePipeline:
         open_network = open_network or on_arrays(delegate)
         detector = open_network(files[DETECTOR], DETECTOR)
         self._detector = face_detector(detector, options.min_face_detection_confidence, 0.5)
-        landmarks = open_network(files[LANDMARKS], LANDMARKS)
-        self._landmarks = FaceLandmarks(landmarks)
-        self._files, self._side = files, landmarks.shapes[0][1]
+        self._landmarks = FaceLandmarks(open_network(files[LANDMARKS], LANDMARKS))
+        self._files = files
         self._blendshapes = self._face = None
         if options.output_face_blendshapes:
             network = TaskNetwork(_needed(files, BLENDSHAPES), BLENDSHAPES, delegate)
@@ -204,13 +203,13 @@ class FacePipeline:
 
     def _tracker_on_gpu(self, *, follows: bool) -> GpuTracker:
         options = self._options
-        settings = FaceSettings(
+        settings = Settings(
             options.num_faces, options.min_face_detection_confidence, options.min_face_presence_confidence,
             options.min_tracking_confidence, is_smooth=self._is_smooth and follows, follows=follows,
         )  # fmt: skip
         wanted = {DETECTOR, LANDMARKS, *([BLENDSHAPES] if self._blendshapes else [])}
         files = {name: content for name, content in self._files.items() if name in wanted}
-        return GpuTracker(lambda size, api: face_chain(files, settings, self._side, size, api), options.num_faces)
+        return GpuTracker(lambda size, api: face_chain(files, settings, size, api), options.num_faces)
 
     def _result(self, faces: list[Array], shapes: list[Array], size: tuple[int, int]) -> FaceLandmarkerResult:
         """The result of landmarks (478, 3) and 52 blendshapes of each face."""

@@ -17,11 +17,15 @@ from ..calculators.tracking import associate_hands, distinct_hands
 from ..core.anchor_detector import AnchorDetector
 from ..core.asset import read_asset
 from ..core.containers import Category, Landmark, NormalizedLandmark, normalized_landmarks, world_landmarks
+from ..core.gpu_picture import GpuPicture
+from ..core.gpu_tracker import GpuTracker
 from ..core.image import Image
 from ..core.network import OpenNetwork, PictureNetwork, on_arrays
 from ..core.options import BaseOptions, VisionTaskRunningMode, check_count, check_share
 from ..core.task import DetectingTask
 from ..core.tracker import Tracker
+from ..graphs.detecting import Settings
+from .hand_chain import hand_chain
 
 Array = npt.NDArray[Any]
 
@@ -140,6 +144,8 @@ class HandPipeline:
         confidence = options.min_hand_detection_confidence
         self._detector = AnchorDetector(palms, PALM_STRIDES, PALM_POINTS, confidence, 0.3)
         self._landmarks = HandLandmarks(open_network(files[LANDMARKS], LANDMARKS))
+        self._gpu: GpuTracker | None = None
+        self._options, self._files = options, files
         self._presence = options.min_hand_presence_confidence
         self._count = options.num_hands
         self._tracker = Tracker(options.num_hands, options.min_tracking_confidence, associate_hands)
@@ -161,13 +167,42 @@ class HandPipeline:
             self._tracker.follow([next_hand(hand.landmarks, size) for hand in hands])
         return hands
 
-    def process(self, pixels: Array, rectangle: Array, milliseconds: int | None) -> HandLandmarkerResult:
-        hands = self.find(pixels, rectangle, milliseconds)
+    def process(self, pixels: Any, rectangle: Array, milliseconds: int | None) -> HandLandmarkerResult:
+        if isinstance(pixels, GpuPicture):
+            hands = self._find_on_gpu(pixels, milliseconds)
+        else:
+            hands = self.find(pixels, rectangle, milliseconds)
         return HandLandmarkerResult(
             [[side_of(hand)] for hand in hands],
             [normalized_landmarks(hand.landmarks) for hand in hands],
             [world_landmarks(hand.world) for hand in hands],
         )
+
+    def _find_on_gpu(self, picture: GpuPicture, milliseconds: int | None) -> list[Hand]:
+        if self._gpu is None:
+            self._gpu = self._tracker_on_gpu(follows=milliseconds is not None)
+        units = np.array([picture.size[0], picture.size[1], picture.size[0]], np.float32)
+        rows = self._gpu.find(picture, milliseconds or 0).reshape(-1, 2 * 3 * COUNT + 3)
+        return [
+            Hand(
+                row[: 3 * COUNT].reshape(COUNT, 3) / units, row[3 * COUNT : -3].reshape(COUNT, 3),
+                float(row[-3]), float(row[-2]),
+            )
+            for row in rows
+        ]  # fmt: skip
+
+    def _tracker_on_gpu(self, *, follows: bool) -> GpuTracker:
+        options = self._options
+        settings = Settings(
+            options.num_hands, options.min_hand_detection_confidence, options.min_hand_presence_confidence,
+            options.min_tracking_confidence, follows=follows,
+        )  # fmt: skip
+        return GpuTracker(lambda size, api: hand_chain(self._files, settings, size, api), options.num_hands)
+
+    def close(self) -> None:
+        """Free the memory of pictures on the GPU."""
+        if self._gpu is not None:
+            self._gpu.close()
 
 
 def side_of(hand: Hand) -> Category:
@@ -195,3 +230,4 @@ class HandLandmarker(DetectingTask[HandLandmarkerOptions, HandLandmarkerResult])
 
     options_type = HandLandmarkerOptions
     pipeline_type = HandPipeline
+    takes_gpu_pictures = True

@@ -1,0 +1,36 @@
+"""Hands on the GPU: palms and landmarks with nothing read in between."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import framebind as fb
+
+from ...embedded_network import input_side
+from ...model_metadata import read_metadata
+from ..core.chain import Chain, ChainModels, Normalization, Size, letterbox
+from ..graphs.detecting import Settings, detecting
+from ..graphs.hand import COUNT, PALM, looking
+from ..graphs.tracks import following
+
+
+def hand_chain(files: Mapping[str, bytes], settings: Settings, size: Size, api: fb.Backend) -> Chain:
+    """The chain of a bundle's files, which were checked, for pictures of ``size`` (width, height).
+
+    A row has 21 x, y and z in pixels (of the width for z) and in metres,
+    the probabilities of a right hand and of a hand, and 1 if there is a hand, else 0.
+    """
+    detector, landmarks = files["hand_detector.tflite"], files["hand_landmarks_detector.tflite"]
+    side = input_side(landmarks)
+    normalizations = [read_metadata(each) for each in (detector, landmarks)]
+    models = ChainModels(
+        detecting(detector, PALM, letterbox(size), size, side, settings),
+        following(size, side, settings.count) if settings.follows else None,
+        looking(landmarks, side, settings),
+        {},
+        [Normalization(each.mean or (0.0,), each.std or (1.0,)) for each in normalizations],
+        settings.count,
+        6 * COUNT + 3,
+        input_side(detector),
+    )
+    return Chain(models, size, api)
