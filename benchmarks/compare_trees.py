@@ -1,14 +1,14 @@
 """Times two source trees in turn: bound frames and cold starts of models on APIs that both have.
 
     python benchmarks/compare_trees.py BEFORE/framebind AFTER/framebind [MODEL ...] --backend gl,cl --rounds 5
-        [--keep FOLDER] [--json FILE]
+        [--ready] [--json FILE]
 
 Each tree is a folder named framebind, in a folder named after its commit. The trees take turns, and the order changes
 each round, so a machine whose speed drifts slows both alike. A start runs with the drivers' caches off; frames may use
 them. A figure is the median of its rounds, in ms; `benchmarks/report.py add FILE` keeps that of each round.
 
-With ``--keep`` each tree's benchmarks/batch.py times the frames. All models are compiled side by side before, and their
-programs are kept in that folder, so that a round takes seconds.
+With ``--ready`` a process for each tree and model gets ready beside the others, and then times it in each round
+(benchmarks/ready.py), so that a round of many models takes seconds.
 """
 
 from __future__ import annotations
@@ -19,15 +19,13 @@ import os
 import statistics
 import subprocess
 import sys
-import tempfile
 from collections import defaultdict
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import typer
 from names import FLOAT
-from samples import Series, measured, read, write
+from samples import Series, measured, write
 
 from framebind.video.apis import APIS, BY_NAME
 from framebind.video.models import find_model
@@ -41,14 +39,18 @@ Devices = list[tuple[str, str]]
 """Names and drivers."""
 
 
-def run(tree: Path, *arguments: str, caches: bool, said: bool = True) -> Any:
-    """The JSON that a Python program of the tree prints last, if ``said``."""
-    path = os.pathsep.join([str(tree.absolute().parent), os.environ.get("PYTHONPATH", "")])
-    environment = os.environ | {"PYTHONPATH": path} | ({} if caches else NO_CACHES)
+def path_of(tree: Path) -> str:
+    """The folders in which a process of the tree finds its package, and others."""
+    return os.pathsep.join([str(tree.absolute().parent), os.environ.get("PYTHONPATH", "")])
+
+
+def run(tree: Path, *arguments: str, caches: bool) -> Any:
+    """The JSON that a Python program of the tree prints last."""
+    environment = os.environ | {"PYTHONPATH": path_of(tree)} | ({} if caches else NO_CACHES)
     done = subprocess.run([sys.executable, *arguments], env=environment, capture_output=True, text=True)
     if done.returncode:
         sys.exit(f"{tree}: {' '.join(arguments)} failed:\n{done.stdout}\n{done.stderr}")
-    return json.loads(done.stdout) if said else None
+    return json.loads(done.stdout)
 
 
 def add_frames(tree: Path, models: list[str], backends: list[str], figures: Figures) -> Devices:
@@ -61,29 +63,52 @@ def add_frames(tree: Path, models: list[str], backends: list[str], figures: Figu
     return [(row["statistics"]["device"], row["statistics"]["driver"]) for row in rows]
 
 
-def compile_all(trees: tuple[Path, ...], models: list[str], backends: list[str], keep: Path) -> None:
-    """Compile each model with each tree, in a process of its own, and keep the programs."""
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        for tree, model, backend in itertools.product(trees, models, backends):
-            pool.submit(run, tree, *batch_command(tree, keep, [model], backend), "--dry-run", caches=True, said=False)
+class Waiting(NamedTuple):
+    """A process of a tree that has a model ready, and times it whenever it gets a line."""
+
+    tree: Path
+    process: subprocess.Popen[str]
+
+    @classmethod
+    def start(cls, tree: Path, command: list[str]) -> Waiting:
+        """Start the process, which ends with this one."""
+        pipe, environment = subprocess.PIPE, os.environ | {"PYTHONPATH": path_of(tree)}
+        return cls(tree, subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, env=environment))
+
+    def answer(self) -> Any:
+        """Its next line."""
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        return json.loads(line) if line else sys.exit(f"it ended: {self.process.args}")
+
+    def time(self, figures: Figures) -> None:
+        """Append the medians of its frames and streams."""
+        assert self.process.stdin is not None
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
+        model, on, times = self.answer()
+        for figure, time in times.items():
+            figures[figure, on, model].append(time)
 
 
-def batch_command(tree: Path, keep: Path, models: list[str], backends: str) -> list[str]:
-    """The command that times single frames of models whose programs are in ``keep``."""
-    script, folder = tree.absolute() / "benchmarks" / "batch.py", keep.absolute() / tree.absolute().parent.name
-    schedule = ["--batch", "1", "--runs", "300", "--seconds", "0.5"]
-    return [str(script), *models, "--backend", backends, *schedule, "--keep", str(folder)]
-
-
-def add_kept_frames(tree: Path, models: list[str], backends: list[str], figures: Figures, keep: Path) -> Devices:
-    """Append the medians of each model's bound frames and streams, by programs that were compiled before."""
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder, "rows.json")
-        run(tree, *batch_command(tree, keep, models, ",".join(backends)), "--json", str(file), caches=True, said=False)
-        found = read(file)
-    for each in found.series:
-        figures[str(each.labels["figure"]), str(each.labels["on"]), str(each.labels["model"])].append(each.median)
-    return [(found.machine, found.driver)]
+def add_ready_frames(
+    trees: tuple[Path, Path], models: list[str], backends: list[str], rounds: int, found: dict[Path, Figures]
+) -> Devices:
+    """Append the medians of each model's bound frames and streams, by processes that got ready side by side."""
+    script, pairs = str(Path(__file__).with_name("ready.py")), list[list[Waiting]]()
+    for backend, model in itertools.product(backends, models):
+        commands = [[sys.executable, script, str(tree.absolute()), model, backend] for tree in trees]
+        pairs.append([Waiting.start(tree, command) for tree, command in zip(trees, commands, strict=True)])
+    devices = [tuple(each.answer()) for pair in pairs for each in pair]
+    for number in range(rounds):
+        for pair in pairs:
+            for each in pair if number % 2 else reversed(pair):
+                each.time(found[each.tree])
+        print(f"round {number + 1}", file=sys.stderr, flush=True)
+    for each in itertools.chain(*pairs):
+        each.process.kill()
+        each.process.wait()
+    return devices
 
 
 def add_starts(tree: Path, models: list[str], backends: list[str], figures: Figures) -> Devices:
@@ -124,21 +149,19 @@ def main(
     backend: Annotated[str, typer.Option(help=f"{', '.join(api.short for api in APIS)}, or several.")] = "gl,cl",
     rounds: Annotated[int, typer.Option(help="How often each tree's frames are timed.")] = 5,
     starts: Annotated[int, typer.Option(help="How often each start is timed.")] = 2,
-    keep: Annotated[Path | None, typer.Option(help="Folder of compiled programs.")] = None,
+    ready: Annotated[bool, typer.Option("--ready", help="Frames are timed by processes that wait.")] = False,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write each round's figures to this file.")] = None,
 ) -> None:
     paths = [str(find_model(model).resolve()) for model in models or FLOAT]
     backends = backend.split(",")
     found: dict[Path, Figures] = {tree: defaultdict(list) for tree in (before, after)}
     devices: Devices = []
-    if keep is not None:
-        compile_all((before, after), paths, backends, keep)
     try:
-        for number in range(max(rounds, starts)):
+        if ready:
+            devices += add_ready_frames((before, after), paths, backends, rounds, found)
+        for number in range(max(0 if ready else rounds, starts)):
             for tree in (before, after) if number % 2 else (after, before):
-                if number < rounds and keep is not None:
-                    devices += add_kept_frames(tree, paths, backends, found[tree], keep)
-                elif number < rounds:
+                if number < rounds and not ready:
                     devices += add_frames(tree, paths, backends, found[tree])
                 if number < starts:
                     devices += add_starts(tree, paths, backends, found[tree])
