@@ -158,11 +158,12 @@ def try_alone(benchmarker: Any) -> None:
     """
     tried = benchmarker.benchmark_gpu
 
-    def alone(*given: Any, **options: Any) -> Any:
+    def alone(trial: Callable[[], Any], *given: Any, **options: Any) -> Any:
+        trial()  # which compiles the kernel, if no worker has
         with (Path(tempfile.gettempdir()) / "framebind-trials.lock").open("w") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             try:
-                return tried(*given, **options)
+                return tried(trial, *given, **options)
             finally:  # closing is not enough: a worker of Inductor's that was forked meanwhile has the file open, too
                 fcntl.flock(file, fcntl.LOCK_UN)
 
