@@ -1,6 +1,7 @@
 """Times larger models on each API and beside PyTorch and LiteRT's GPU accelerator, with the errors.
 
-    python benchmarks/heavy.py FOLDER|MODEL ... [--ways cuda,cl,gl,...] [--seconds 100] [--json FILE]
+    python benchmarks/heavy.py FOLDER|MODEL ... [--ways cuda,cl,gl,...] [--also MODEL:WAY,...] [--seconds 100]
+        [--json FILE]
     python benchmarks/heavy.py --table FILE
 
 Each model and way has a process of its own. All get ready side by side, and a process that is not ready after
@@ -230,6 +231,7 @@ def measured_all(children: Sequence[tuple[Child, int]], until: float, began: flo
 def main(
     models: Annotated[list[str] | None, typer.Argument(help="Names, .tflite files, or folders of them.")] = None,
     ways: Annotated[str, typer.Option(help=f"Any of {','.join(WAYS)}.")] = ",".join(WAYS),
+    also: Annotated[str, typer.Option(help="Further pairs of one model and a way: MODEL:WAY,MODEL:WAY.")] = "",
     seconds: Annotated[float, typer.Option(help="Seconds until all must be ready.")] = 100.0,
     runs: Annotated[int, typer.Option(help="Frames of which medians are taken.")] = 300,
     longest: Annotated[float, typer.Option(help="The most seconds of frames, and fewer frames then.")] = 3.0,
@@ -241,7 +243,12 @@ def main(
         print("\n".join(tables(read(table_file))))
         return
     began, schedule = time.monotonic(), Schedule(50, runs, longest, warm_up_seconds=warm_up)
-    pairs = [(path, way) for path in paths_of(models or ()) for way in ways.split(",")]
+    further = [pair.split(":") for pair in also.split(",") if pair]
+    pairs = [
+        (path, way)
+        for path in paths_of(models or ())
+        for way in (*ways.split(","), *(way for model, way in further if model == path.stem))
+    ]
     compiling = sum("compile" in way for _, way in pairs) or 1
     os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", str(max(2 * (os.cpu_count() or 1) // compiling, 2)))
     print(onnx_cuda())
