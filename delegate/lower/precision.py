@@ -23,7 +23,7 @@ AMPLIFYING = frozenset({"ATAN2", "LOG", "POW", "RSQRT", "SQRT"})
 """Expressions that make a small error of a small value large. A quotient does so with its divisor."""
 LIMITING = frozenset(
     {"COS", "ELU", "EXP", "GELU", "GELU_TANH", "HARD_SWISH", "LEAKY_RELU", "LOGISTIC", "PRELU", "RELU_0_TO_1",
-     "RELU_N1_TO_1", "RELU6", "SILU", "SIN", "TANH"}
+     "RELU_N1_TO_1", "RELU6", "SILU", "SILU_OF_STEPS", "SIN", "TANH"}
 )  # fmt: skip
 """Expressions whose errors are judged beside values of about one, and not beside the smallest: what comes before them
 may be rounded. So may a layer of weights before RELU; RELU alone may be there to keep a logarithm from negative values.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import warnings
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -186,6 +187,12 @@ def test_a_product_with_its_own_logistic_is_one_operation_of_the_node_before() -
         assert [op.expression for op in node.epilogue] == ["NEG", "SILU"] and node.operands == (0,)
         graph = transform(graph_of(unary(0, 1), logistic, product, outputs=(2, 3)))
         assert not any(op.expression == "SILU" for node in graph.nodes for op in node.epilogue)
+    rounding = FusedOp("QUANTIZE", values=(1 / 256, 0.0, 255.0))
+    steps = replace(logistic, epilogue=(*logistic.epilogue, rounding))
+    rounded = Node("MUL", Elementwise(), (1,), (3,), (FusedOp("MUL", 2), FusedOp("RELU")), (2,))
+    (node,) = transform(graph_of(unary(0, 1), steps, rounded, outputs=(3,))).nodes
+    assert [op.expression for op in node.epilogue] == ["NEG", "SILU_OF_STEPS", "RELU"]
+    assert node.epilogue[1].values == rounding.values
     other = Node("MUL", Elementwise(), (0,), (3,), (FusedOp("MUL", 2),), (2,))
     graph = transform(graph_of(unary(0, 1), logistic, other, outputs=(3,)))
     assert not any(op.expression == "SILU" for node in graph.nodes for op in node.epilogue)

@@ -83,7 +83,7 @@ STABLEHLO: dict[str, str] = {"CBRT": "cube_roots(v)", "REMAINDER": "truncated_re
 """The expressions of stablehlo.py."""
 EPILOGUE_ONLY: dict[str, str] = {
     "ADD_STEPS": "v + w * F4(p.x)", "CLIP": "clamp(v, F4(p.x), F4(p.y))", "QUANTIZE": "round_to_steps(v, p)",
-    "SILU": "v / (F4(1.0f) + exp(-v))",
+    "SILU": "v / (F4(1.0f) + exp(-v))", "SILU_OF_STEPS": "v * round_to_steps(F4(1.0f) / (F4(1.0f) + exp(-v)), p)",
     "STEPS": "clamp(RINT(v), F4(p.x), F4(p.y)) * F4(p.z)", "TO_HALF": "NEAREST_HALF4(v)",
     "TO_STEPS": "clamp(RINT(v / F4(p.x)), F4(p.y), F4(p.z))", "WRAP": "v - F4(p.x) * floor((v - F4(p.y)) / F4(p.x))",
 }  # fmt: skip

@@ -99,6 +99,7 @@ EXEMPT: dict[Feature, str] = {
     ("lstm", "gates", "Dense"): "the matrix product before it writes them to the arena",
     ("lstm", "state", "Dense"): "it is written to the arena, then copied to the variable",
     ("expression", "SILU"): "tests/kernels/matrix_units/test_tiled_conv.py: it is two operators of a model",
+    ("expression", "SILU_OF_STEPS"): "tests/kernels/test_quantized.py: it is two operators of a model",
     ("RANK", "channels % 4", 0): VECTOR, ("RANK", "channels % 4", 2): VECTOR,
 }  # fmt: skip
 """Features that cannot be or that another test shows, and why."""

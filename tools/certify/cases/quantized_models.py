@@ -197,6 +197,14 @@ def transpose_convolution(dtype: str, shape: Sequence[int], out: int) -> bytes:
     return build(G(tensors, [Op("TRANSPOSE_CONV", [0, 1, 2, 3], [4], table, 3)], [2], [4]))
 
 
+def silu(dtype: str, shape: Sequence[int]) -> bytes:
+    """x * LOGISTIC(x), which is rounded to the steps that LiteRT demands of LOGISTIC."""
+    gate = T("gate", shape, dtype=dtype, scales=[1 / 256], zero_points=[-128 if dtype == "int8" else 0])
+    tensors = [tensor("x", shape, dtype), gate, tensor("y", shape, dtype, 0.02)]
+    product = Op("MUL", [0, 1], [2], options("Mul"), 2)
+    return build(G(tensors, [Op("LOGISTIC", [0], [1], None, 2), product], [0], [2]))
+
+
 def unary(
     name: str, dtype: str, shape: Sequence[int], *, scale: float, zero_point: int, version: int = 2, **given: Any
 ) -> bytes:
@@ -255,6 +263,7 @@ def cases() -> list[Quantized]:
             "HARD_SWISH": unary("HARD_SWISH", dtype, SHAPE, scale=0.02, zero_point=last + 20, version=1),
             "LEAKY_RELU": unary("LEAKY_RELU", dtype, SHAPE, scale=0.025, zero_point=last + 40, alpha=0.25),
             "SPLIT": split(dtype, (1, 6, 7, 10)),
+            "LOGISTIC and MUL": silu(dtype, SHAPE),
             "TRANSPOSE_CONV": transpose_convolution(dtype, (1, 4, 5, 3), 6),
             "MEAN": mean(dtype, (2, 6, 7, 13)),
             "QUANTIZE": requantize(dtype, SHAPE),
