@@ -78,15 +78,15 @@ def _in_steps(graph: Graph) -> Scales:
     """The tensors that may hold numbers of steps, with their scales."""
     scales: Scales = {}
     for node in graph.nodes:
-        (output, *more), last = node.outputs, node.epilogue[-1] if node.epilogue else None
-        if more or output in graph.outputs or not graph.has_own_memory(output) or node.integers:
+        last = node.epilogue[-1] if node.epilogue else None
+        if node.integers or any(i in graph.outputs or not graph.has_own_memory(i) for i in node.outputs):
             continue
         if last is not None and last.expression == "QUANTIZE" and max(map(abs, last.values[1:])) <= LARGEST_WHOLE_HALF:
-            scales[output] = last.values[0]
+            scales[node.outputs[0]] = last.values[0]
         elif last is None and hands_on(node):
             given = [scales[tensor] for tensor in node.inputs if tensor in scales]
             if len(given) == len(node.inputs) and len(set(given)) == 1:
-                scales[output] = given[0]
+                scales.update(dict.fromkeys(node.outputs, given[0]))
     refused = [tensor for tensor in scales if not _may_hold_steps(graph, tensor, scales)]
     while refused:
         for tensor in refused:
@@ -112,7 +112,7 @@ def _takes_steps(reader: Node, tensor: int, scales: Scales) -> bool:
     operation = reader.operation
     if isinstance(operation, _SUMS):
         return _sums_integers(reader, scales[tensor])
-    return hands_on(reader) and reader.outputs[0] in scales
+    return hands_on(reader) and scales.keys() >= set(reader.outputs)
 
 
 def hands_on(node: Node) -> bool:

@@ -81,6 +81,9 @@ class Split(Operation):
     rank: int
     drop: bool = False
 
+    def keeps_steps(self) -> bool:
+        return True
+
     def output_shapes(self, shapes: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
         axis, shape = self.axis, shapes[0]
         if sum(self.sizes) != shape[axis] or min(self.sizes) < 0:
