@@ -6,24 +6,37 @@ from itertools import accumulate
 
 from ...kernels.ops.movement.concat import Concatenation
 from ...kernels.ops.movement.reshape import Reshape
+from ...kernels.ops.pointwise.elementwise import Elementwise
 from ...kernels.tensor import bhwc_axis, slices
 from .graph import Alias, Graph, Node
 
 
 def join_concatenations(graph: Graph) -> None:
-    """Drop concatenations whose inputs can all be written into the result: along channels if each starts at a slice,
-    along another axis if each is one range of memory.
+    """Drop concatenations whose inputs can be written into the result: along channels if each starts at a slice, along
+    another axis if each is one range of memory. An input that has a place elsewhere is copied, if another one is
+    written in place: as many steps as a concatenation has, or fewer, for less memory.
     """
     for node in graph.forwards():
-        if not isinstance(node.operation, Concatenation) or node.epilogue or len(set(node.inputs)) < len(node.inputs):
+        if not isinstance(node.operation, Concatenation) or node.epilogue:
             continue
         parts = _parts(graph, node, bhwc_axis(node.operation.axis, node.operation.rank))
-        if not parts or not graph.has_own_memory(node.outputs[0]) or not all(_is_movable(graph, i) for i in parts):
+        movable = {tensor for tensor, _ in parts if _is_movable(graph, tensor)}
+        is_inner = any(isinstance(reader.operation, Concatenation) for reader in graph.readers(node.outputs[0]))
+        if not movable or not graph.has_own_memory(node.outputs[0]) or (is_inner and len(movable) < len(parts)):
             graph.keep(node, "its inputs cannot lie in its output")
             continue
-        for tensor, alias in parts.items():
-            graph.place_inside(tensor, alias)
+        for tensor, alias in parts:
+            graph.place_inside(tensor if tensor in movable else _copied(graph, tensor, node), alias)
+            movable.discard(tensor)  # a second place of it is a copy
         graph.remove(node, "its inputs are written in place")
+
+
+def _copied(graph: Graph, tensor: int, node: Node) -> int:
+    """A copy of a tensor that a node reads."""
+    made = graph.new_tensor(tensor, graph.tensors[tensor].shape)
+    copy = Node(node.name, Elementwise(), (tensor,), (made,), indices=node.indices, integers=node.integers)
+    graph.insert_before(node, copy)
+    return made
 
 
 def share_reshaped(graph: Graph) -> None:
@@ -58,21 +71,21 @@ def _may_share(graph: Graph, tensor: int) -> bool:
     return graph.producer(tensor) is not None and tensor not in graph.outputs
 
 
-def _parts(graph: Graph, node: Node, axis: int) -> dict[int, Alias]:
-    """The places of the inputs inside the output; empty if they cannot be written there."""
+def _parts(graph: Graph, node: Node, axis: int) -> list[tuple[int, Alias]]:
+    """The places of the inputs inside the output, in order; empty if they cannot be written there."""
     parent = node.outputs[0]
     shapes = [graph.tensors[i].bhwc for i in node.inputs]
     if axis == 3:
         if any(shape[3] % 4 for shape in shapes[:-1]):
-            return {}
+            return []
         starts, stride = [slices(shape[3]) for shape in shapes], slices(graph.tensors[parent].bhwc[3])
     else:
         if any(size > 1 for size in shapes[0][:axis]):
-            return {}
+            return []
         starts = [shape[0] * shape[1] * shape[2] * slices(shape[3]) for shape in shapes]
         stride = slices(shapes[0][3])
     places = accumulate(starts[:-1], initial=0)
-    return {i: Alias(parent, start, stride) for i, start in zip(node.inputs, places, strict=True)}
+    return [(i, Alias(parent, start, stride)) for i, start in zip(node.inputs, places, strict=True)]
 
 
 def _is_movable(graph: Graph, tensor: int) -> bool:

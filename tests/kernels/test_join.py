@@ -252,6 +252,20 @@ def test_an_output_that_nobody_computes_is_copied(device: Device) -> None:
     check(device, found, [x.reshape(shapes[1])])
 
 
+@pytest.mark.parametrize("axis", [3, 1])
+def test_an_input_that_has_a_place_elsewhere_is_copied_into_a_concatenation(device: Device, axis: int) -> None:
+    """The other one is written in place, so that the tensor that is large is not moved."""
+    x = normal(1, 3, 5, 8)
+    joined: Shape = (1, 3, 5, 16) if axis == 3 else (1, 6, 5, 8)
+    shapes: dict[int, Shape] = {0: x.shape, 1: x.shape, 2: joined, 3: joined, 4: joined}
+    readers = [unary("ABS", 2, 3), unary("NEG", 2, 4)]
+    for parts, values in (((1, 0), [-x, x]), ((1, 1), [-x, -x])):
+        program, found = run(device, shapes, [unary("NEG", 0, 1), concat(parts, 2, axis), *readers], (3, 4), x)
+        assert [step.kernel.source.name for step in program.steps] == ["copy"] * 4
+        whole: Array = np.concatenate(values, axis).astype(np.float32)
+        check(device, found, [np.abs(whole), -whole])
+
+
 @pytest.mark.parametrize("last", [8, 6])
 def test_parts_of_channels_are_read_where_they_are(device: Device, last: int) -> None:
     """A tensor that is cut in two and joined again lies in the result, and so do its parts."""
