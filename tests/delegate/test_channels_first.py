@@ -21,9 +21,11 @@ from framebind.delegate.read.reader import read_model
 from framebind.interop.device import Device
 from framebind.interop.frames.frame import Frame
 from framebind.kernels.views import Picture, PlanePicture
+from framebind.tools.certify.cases.formulas import Formula
 from framebind.video.assets import PHOTOGRAPH
 from framebind.video.tflite_writer import G, Op, T
 from support.device_steps import texture
+from support.formulas import error_on, kernels_of
 from support.gl_calls import counted_calls
 from support.model_runs import backend_of
 from support.recording_driver import RecordingDriver
@@ -428,3 +430,25 @@ def test_a_stock_export_makes_a_picture_of_a_photograph(gpu: Device, model_path:
     gpu.read(result, texels, "test")
     assert np.abs(texels[..., :3] - expected).max() <= 1e-5 * np.abs(expected).max()
     delegate.close()
+
+
+def enlarged() -> bytes:
+    """A super-resolving network: a pixel shuffle with channels first, plus the enlarged picture, bounded by 0 and 1."""
+    f = Formula((1, 3, HEIGHT, WIDTH))
+    last = f.transpose(0, 0, 2, 3, 1)
+    layer = f.add("TANH", f.add("CONCATENATION", *[last] * 4, shape=(1, HEIGHT, WIDTH, 12), axis=3))
+    split = f.transpose(f.reshape(f.transpose(layer, 0, 3, 1, 2), 3, 2, 2, HEIGHT * WIDTH), 0, 1, 3, 2)
+    rows = f.transpose(f.reshape(split, 3, 2, HEIGHT, WIDTH * 2), 0, 2, 1, 3)
+    size: Any = (1, 2 * HEIGHT, 2 * WIDTH, 3)
+    large = f.add("RESIZE_NEAREST_NEIGHBOR", last, f.constant(size[1:3], "int32"), shape=size, halfPixelCenters=True)
+    shuffled = f.reshape(rows, 1, 3, *size[1:3])
+    total = f.add("ADD", shuffled, f.transpose(large, 0, 3, 1, 2))
+    return f.model(f.add("RELU_0_TO_1", f.add("MUL", total, f.constant(0.7))))
+
+
+def test_an_output_that_is_a_sum_with_a_transposed_picture_is_written_with_channels_last(gpu: Device) -> None:
+    model = enlarged()
+    kernels = kernels_of(model)
+    assert kernels[-2:] == ["copy", "strided_copy"] and kernels.count("strided_copy") == 1
+    values = np.random.default_rng(3).normal(0, 1, (1, 3, HEIGHT, WIDTH)).astype(np.float32)
+    assert error_on(gpu, model, [values]) < 1e-6
