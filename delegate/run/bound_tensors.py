@@ -9,7 +9,7 @@ from ...interop.errors import BindingError
 from ...interop.frames.frame import Frame
 from ...kernels.tensor import LARGEST_RANK
 from ..litert.native import NativeGraph
-from ..plan.binding import Crop, Mappings, TensorLayout, Values
+from ..plan.binding import Crop, TensorLayout, Values
 from .boundary import BoundaryTensors
 from .frames import first_object, mappings
 from .messages import CLOSED, tensor_label, why_not_bindable
@@ -74,21 +74,25 @@ class BoundTensors:
         if isinstance(obj, _HOLDERS):
             obj, crop, rotation = stored(obj, crop, rotation)
         values: Any = (mean, std, order, crop, rotation, flip, layout, pad)
+        if isinstance(crop, list) or isinstance(rotation, list):  # which may change until they are compared
+            kept_crop, kept_rotation = (tuple(v) if isinstance(v, list) else v for v in (crop, rotation))
+            values = (mean, std, order, kept_crop, kept_rotation, flip, layout, pad)
         partitions = self._known.get(tensor, ())
         binding = self._memory.rebind((self.number, tensor), obj, values) if partitions else None
         if binding is None:
-            self._bind_anew(obj, tensor, mappings(*values))
+            self._bind_anew(obj, tensor, values)
             return
         for partition in partitions:
             partition.bound.exchange(tensor, binding)
 
-    def _bind_anew(self, obj: Any, tensor: int, mapping: Mappings) -> None:
+    def _bind_anew(self, obj: Any, tensor: int, values: Any) -> None:
+        mapping = mappings(*values)
         partitions = self._partitions_with(tensor)
         self.check_unfed(tensor)
         self._choose_device(obj)
         with self._memory.entered_for(first_object(obj)):
             self._refuse_shared(tensor, obj)
-            self._memory.bind((self.number, tensor), obj, mapping, partitions[0].prepared.tensor(tensor))
+            self._memory.bind((self.number, tensor), obj, mapping, partitions[0].prepared.tensor(tensor), values)
         for partition in partitions:
             partition.bound.rebind(tensor)
 

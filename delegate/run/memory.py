@@ -27,6 +27,8 @@ class _Bound:
 
     obj: Any
     mapping: Mappings
+    given: Any = None
+    """The values of ``mapping`` as the user gave them: those of all frames together."""
     binding: Binding | None = None
     compatibility_key: Hashable = None
     """The object's compatibility key, if kernels use this object alone: an object with the same key replaces it
@@ -105,9 +107,12 @@ class BoundaryMemory:
         bound = self._bound.get(key)
         return bound is not None and (bound.binding is None or not bound.binding.is_on_host)
 
-    def bind(self, key: Key, obj: Any, mapping: Mappings, tensor: TensorInfo | None) -> None:
-        """Use ``obj`` from now on. It must fit ``tensor``; if this is None (not known yet), it is checked later."""
-        bound = _Bound(obj, mapping)
+    def bind(self, key: Key, obj: Any, mapping: Mappings, tensor: TensorInfo | None, given: Any = None) -> None:
+        """Use ``obj`` from now on. It must fit ``tensor``; if this is None (not known yet), it is checked later.
+
+        ``given`` are the values of ``mapping`` to which ``rebind`` compares.
+        """
+        bound = _Bound(obj, mapping, given)
         if tensor is not None:
             bound.decide(obj, self._negotiate(key, bound, tensor))
         self._bound[key] = bound
@@ -115,13 +120,13 @@ class BoundaryMemory:
         if staging is not None:
             staging.release()
 
-    def rebind(self, key: Key, obj: Any, mapping: Any) -> Binding | None:
+    def rebind(self, key: Key, obj: Any, given: Any) -> Binding | None:
         """Replace a bound object by ``obj`` of the same kind, size and format: a ring's next texture.
 
-        ``mapping`` are the values of a TextureMapping. None, and nothing has changed, if it is not like the one before.
+        ``given`` are the values of its mapping. None, and nothing has changed, if it is not like the one before.
         """
         bound = self._bound.get(key)
-        if bound is None or bound.binding is None or bound.mapping != mapping:
+        if bound is None or bound.binding is None or bound.given != given:
             return None
         device, previous = self.device, bound.binding
         assert device is not None, "something was bound there"

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import framebind as fb
+from framebind.delegate.plan.binding import Binding
 from framebind.interop.cuda import nvrtc
 from framebind.interop.device import Device
 from framebind.kernels.codegen.cuda import CUDA
@@ -140,6 +141,28 @@ def test_each_frame_of_a_batch_has_its_own_row(gpu: Device) -> None:
         interpreter.invoke()
         for seen, row in zip(interpreter.get_tensor(2), ROWS, strict=True):
             assert np.abs(seen - expected(PICTURE[..., :3], row)).max() <= 1e-4
+    delegate.close()
+
+
+def test_crops_of_a_batch_are_decided_once_and_may_move(gpu: Device) -> None:
+    interpreter, delegate = ready((2, *SHAPE[1:]))
+    frame, crops = texture(gpu, PICTURE), [(0.0, 0.0, 16.0, 12.0), (8.0, 4.0, 16.0, 12.0)]
+    delegate.bind_buffer_to_tensor([frame] * 2, 0, crop=crops)
+    interpreter.invoke()
+    memory = delegate.engine.boundary.memory
+    decided = memory.used((0, 0))
+    assert decided is not None
+    delegate.bind_buffer_to_tensor([texture(gpu, PICTURE)] * 2, 0, crop=crops)
+    interpreter.invoke()
+    again = memory.source((0, 0))
+    assert isinstance(again, Binding) and again.view is decided.view, "other textures need no decision"
+    crops[1] = (20.0, 9.0, 16.0, 12.0)  # the same list
+    delegate.bind_buffer_to_tensor([frame] * 2, 0, crop=crops)
+    interpreter.invoke()
+    seen = interpreter.get_tensor(2)
+    for values, (x, y, width, height) in zip(seen, crops, strict=True):
+        inside = PICTURE[int(y) : int(y + height), int(x) : int(x + width), :3] / 255
+        assert np.abs(values - inside).max() <= 1e-4
     delegate.close()
 
 

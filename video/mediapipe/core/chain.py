@@ -19,6 +19,10 @@ Array = npt.NDArray[Any]
 Size = tuple[int, int]
 
 
+MOST_FREQUENCIES = 64
+"""Frequencies whose buffers are kept."""
+
+
 class Normalization(NamedTuple):
     """A network's values are (texel - mean) / std, with texels from 0 to 1."""
 
@@ -91,9 +95,10 @@ class Chain:
             self._follow.record()
         self._look.bind(1, regions)
         self._regions = [fb.Region(regions, number, STEPS) for number in range(models.count)]
-        self._one = api.new_texture(np.full((1, 1, 4), 255, np.uint8)) if models.feedback else None
         self._read = np.empty((models.count, models.columns), np.float32)
-        self._hertz = 0.0
+        self._api = api
+        self._frequencies = dict[float, Any]()
+        """Buffers that hold a frequency. Few differ: timestamps are whole milliseconds."""
 
     def warm(self, picture: Any) -> None:
         """Compile for pictures like this one, and upload all constants."""
@@ -118,10 +123,18 @@ class Chain:
         if len(pictures) == 1:
             (pictures,), (crops,) = pictures, crops
         self._look.bind(0, pictures, crop=crops, mean=network.mean, std=network.std)
-        if self._one is not None and hertz != self._hertz:  # a parameter of the kernel that reads it: nothing is copied
-            self._look.bind(2, self._one, order="r", std=1 / hertz)
-            self._hertz = hertz
+        if self._models.feedback:
+            self._look.bind(2, self._frequency(hertz))
         return first, self._look
+
+    def _frequency(self, hertz: float) -> Any:
+        """The buffer of a frequency. A new one is a copy of 4 bytes."""
+        if hertz not in self._frequencies:
+            if len(self._frequencies) == MOST_FREQUENCIES:
+                self._frequencies.pop(next(iter(self._frequencies))).release()
+            with fb.transfer_guard("allow"):
+                self._frequencies[hertz] = self._api.new_buffer(np.array([hertz], np.float32))
+        return self._frequencies[hertz]
 
     def read(self) -> Array:
         """The rows of the last frame (count, columns): an array that the next call fills again."""
@@ -140,5 +153,5 @@ class Chain:
             if model is not None:
                 model.close()
         self._whole.buffer.release()
-        if self._one is not None:
-            self._one.release()
+        for buffer in self._frequencies.values():
+            buffer.release()
