@@ -73,8 +73,19 @@ CLIPS = {
     "body leaves": Clip("pose", "astronaut", (0.45, 0.5), 0.8, "leave"),
     "two bodies": Clip("pose", "astronaut", (0.45, 0.5), 0.5, "pair", 2),
     "street": Clip("pose", "bus", (0.5, 0.6), 0.9, "sway"),
+    "whole body": Clip("pose", "man", (0.5, 0.5), 0.25, "sway"),
+    "two whole bodies": Clip("pose", "man", (0.5, 0.5), 0.22, "pair", 2),
     "portraits": Clip("face", "zidane", (0.6, 0.4), 1.2, "sway", 2),
 }
+
+
+MAN = slice(360, 940), slice(30, 270)
+"""Rows and columns of a man in bus.jpg who is wholly in the picture."""
+
+
+def man_of(photograph: Array) -> Array:
+    """The man of bus.jpg (1080, 810, 3)."""
+    return np.ascontiguousarray(photograph[MAN])
 
 
 def frames(clip: Clip, photograph: Array, count: int) -> Iterator[Array]:
@@ -264,6 +275,8 @@ def main() -> None:
         photographs["astronaut"] = read_picture(folder / "astronaut.png")
     for path in arguments.photographs.glob("*.jpg") if arguments.photographs else ():
         photographs[path.stem] = read_picture(path)
+    if (bus := photographs.get("bus")) is not None:
+        photographs["man"] = man_of(bus)
     if arguments.solutions:
         work = {name: (CLIPS[clip], partial(_made, rest)) for name, (clip, *rest) in SOLUTIONS.items()}
     else:

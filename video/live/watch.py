@@ -30,9 +30,9 @@ class Watch:
     streams : sequence of str, Path or int
         Addresses (rtsp://, http://, srt://, rtmp://), numbers of cameras, and files, which play at their own rate.
     task : str
-        "detect", "face", "hands", "gestures", "pose", "classify", "segment", "matte", "style", "depth", "optical_flow",
-        "super_resolution", or the name of another file of ``video/tasks``: what is done with each frame. By default the
-        task that knows the model best, or "detect" if no model is named.
+        "detect", "face", "hands", "gestures", "pose", "holistic", "classify", "segment", "matte", "style", "depth",
+        "optical_flow", "super_resolution", or the name of another file of ``video/tasks``: what is done with each
+        frame. By default the task that knows the model best, or "detect" if no model is named.
     model : str or Path
         A .tflite file, or the name of a known model; the task's own by default.
     labels : str or Path, optional

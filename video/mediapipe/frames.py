@@ -16,9 +16,11 @@ from .core.network import OpenNetwork, check_shapes
 from .core.options import BaseOptions
 
 Array = npt.NDArray[Any]
-Found = TypeVar("Found")
+Found = TypeVar("Found", covariant=True)
 Rows = list[dict[str, Any]]
 
+LEAST_SIDE = 1.0
+"""Least side of a region in pixels: landmarks may lie at one place."""
 MILLISECONDS = 1000 / 30
 """Assumed time per frame, as MediaPipe's solutions assume it."""
 
@@ -47,6 +49,7 @@ class FrameNetwork:
 
     def run_on(self, picture: Frame, region: Region, /, *, replicate: bool = True) -> Sequence[Array]:
         rows, columns = self.shapes[0][1:3]
+        region = region._replace(width=max(region.width, LEAST_SIDE), height=max(region.height, LEAST_SIDE))
         # MediaPipe's samples are at the corners of their cells, those of a binding in the middle.
         cosine, sine = math.cos(region.rotation), math.sin(region.rotation)
         u, v = region.width / columns / 2, region.height / rows / 2
@@ -59,7 +62,7 @@ class FrameNetwork:
 class Pipeline(Protocol[Found]):
     """Networks and calculators between them: such as ``FacePipeline``."""
 
-    def find(self, pixels: Any, rectangle: Array, milliseconds: float | None) -> list[Found]:
+    def find(self, pixels: Any, rectangle: Array, milliseconds: float | None) -> Found:
         """The things in the next frame of a video."""
         ...
 
@@ -74,11 +77,11 @@ def on_frames(model: Model) -> OpenNetwork:
     return lambda _, name: FrameNetwork(model, name)
 
 
-def follow(pipeline: Pipeline[Found], size: tuple[int, int]) -> Callable[[Run], list[Found]]:
+def follow(pipeline: Pipeline[Found], size: tuple[int, int]) -> Callable[[Run], Found]:
     """A function that finds things in one frame after the other of ``size`` (width, height)."""
     milliseconds = 0.0
 
-    def find(run: Run) -> list[Found]:
+    def find(run: Run) -> Found:
         nonlocal milliseconds
         milliseconds += MILLISECONDS
         return pipeline.find(Frame((size[1], size[0], 3), run), WHOLE, milliseconds)

@@ -41,11 +41,11 @@ class VideoStage:
     Parameters
     ----------
     task : str
-        "style", "segment", "instances", "matte", "detect", "face", "hands", "gestures", "pose", "classify", "depth",
-        "optical_flow", "super_resolution", "raw", or the name of another file of ``video/tasks``: what is done with
-        each frame. By default the task that knows the model best, or "style" if no model is named. "raw", for models
-        that no other task knows, gives rows a further key ``outputs``: a float32 array for each output of the model, by
-        name.
+        "style", "segment", "instances", "matte", "detect", "face", "hands", "gestures", "pose", "holistic", "classify",
+        "depth", "optical_flow", "super_resolution", "raw", or the name of another file of ``video/tasks``: what is done
+        with each frame. By default the task that knows the model best, or "style" if no model is named. "raw", for
+        models that no other task knows, gives rows a further key ``outputs``: a float32 array for each output of the
+        model, by name.
     model : str or Path
         A .tflite file, or the name of a known model; the task's own by default. Without a task it is read at once.
     save : one or several of {"video", "masks", "jsonl", "parquet", "npz"}

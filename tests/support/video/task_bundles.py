@@ -113,3 +113,31 @@ def one_person() -> bytes:
             "pose_landmarks_detector.tflite": constant_network((1, 32, 32, 3), outputs),
         }
     )
+
+
+def one_whole() -> bytes:
+    """A bundle for HolisticLandmarker that sees one person, whose face and hands are where the person's region is."""
+    rows = np.tile(np.float32([16, 16, 3.2, 2, -2]), (39, 1))
+    rows[34, 1] = 0.0
+    rows[[2, 5, 15, 17, 19], 0] = 20, 12, 18, 20, 20  # eyes, and a left hand that points to the right
+    person = {28 * 14 * 2 + 14 * 2: (3.0, [0, 0, 20, 20, -4, -4, -4, -32, 0, 0, 0, 0])}
+    outputs = [rows.reshape(1, 195), np.float32([[0.9]]), np.full((1, 32, 32, 1), 2, np.float32)]
+    outputs += [np.full((1, 8, 8, 39), -9, np.float32), np.arange(117, dtype=np.float32).reshape(1, 117)]
+    hand = np.column_stack([np.linspace(0, 32, 21), np.full(21, 16), np.zeros(21)]).astype(np.float32).reshape(1, 63)
+    seen = 16 * 8 * 2 + 8 * 2, (3.0, [0, 0, 32, 32, -5, -5, 5, -5, *[0] * 8])
+    face = np.tile(np.float32([16, 16, 0]), 478).reshape(1, 1, 1, 1434)
+    return bundle(
+        {
+            "pose_detector.tflite": constant_network((1, 224, 224, 3), found_at_anchors(2254, 12, person)),
+            "pose_landmarks_detector.tflite": constant_network((1, 32, 32, 3), outputs),
+            "face_detector.tflite": constant_network((1, 128, 128, 3), found_at_anchors(896, 16, dict([seen]))),
+            "face_landmarks_detector.tflite": constant_network(
+                (1, 32, 32, 3), [face, np.full((1, 1, 1, 1), 4, np.float32)]
+            ),
+            "face_blendshapes.tflite": constant_network((1, 146, 2), [np.linspace(0, 1, 52, dtype=np.float32)]),
+            "hand_roi_refinement.tflite": constant_network((1, 32, 32, 3), [np.float32([[[[16, 16, 16, 24]]]])]),
+            "hand_landmarks_detector.tflite": constant_network(
+                (1, 32, 32, 3), [hand, np.float32([[0.9]]), np.float32([[0.8]]), hand]
+            ),
+        }
+    )

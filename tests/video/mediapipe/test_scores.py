@@ -14,7 +14,9 @@ from framebind import mp
 from framebind.video.mediapipe.calculators.gestures import gesture_landmarks
 from framebind.video.mediapipe.calculators.segments import activated, category_mask, confidence_masks
 from framebind.video.mediapipe.core.categories import CategoryFilter, ClassifierOptions
+from framebind.video.mediapipe.vision.interactive_segmenter import marked
 from framebind.video.model_metadata import read_metadata
+from support.tiny_models import G, Op, T, build, schema
 from support.video.task_bundles import bundle, constant_network, found_at_anchors
 
 vision = mp.tasks.vision
@@ -183,6 +185,32 @@ def test_the_own_classifier_of_gestures_goes_first(tmp_path: Path, scores: list[
     assert (gesture.category_name, gesture.index) == (expected[0], -1)
     assert gesture.score == pytest.approx(expected[1])
     assert result.handedness[0][0].category_name == "Left" and len(result.hand_landmarks[0]) == 21
+
+
+def test_a_place_is_the_fourth_channel(tmp_path: Path) -> None:
+    """A network that puts the fourth channel out: its mask is the dot at the place."""
+    vector = np.zeros((1, 1, 1, 4), np.float32)
+    vector[..., 3] = 1
+    tensors = [T("x", (1, 32, 32, 4)), T("w", (1, 1, 1, 4), vector), T("b", (1,), [0.0]), T("y", (1, 32, 32, 1))]
+    options = schema.Conv2DOptionsT()
+    options.strideH = options.strideW = 1
+    content = build(G(tensors, [Op("CONV_2D", [0, 1, 2], [3], options)], [0], [3]))
+    task = vision.InteractiveSegmenterLegacy.create_from_options(
+        vision.InteractiveSegmenterLegacyOptions(base(content), output_category_mask=True)
+    )
+    place = vision.InteractiveSegmenterLegacyRegionOfInterest
+    point = mp.tasks.components.containers.NormalizedKeypoint(x=0.5, y=0.25)
+    image = mp.Image(mp.ImageFormat.SRGB, np.full((32, 32, 3), 9, np.uint8))
+    result = task.segment(image, place(place.Format.KEYPOINT, point))
+    (mask,) = result.confidence_masks or []
+    rows, columns = np.nonzero(mask.numpy_view()[..., 0] > 0.9)
+    assert (rows.mean(), columns.mean()) == (8, 16) and 4 <= len(rows) <= 9
+    assert result.category_mask is not None and result.category_mask.numpy_view()[8, 15] == 0
+    assert marked((1024, 512), 0.5, 0.5).sum() > 2 * marked((512, 512), 0.5, 0.5).sum()
+    with pytest.raises(ValueError, match="specify the Region-of-interest"):
+        task.segment(image, place(place.Format.UNSPECIFIED))
+    with pytest.raises(ValueError, match="not in the picture"):
+        task.segment(image, place(place.Format.KEYPOINT, mp.tasks.components.containers.NormalizedKeypoint(x=2, y=0)))
 
 
 def test_a_segmenters_metadata_names_its_activation() -> None:

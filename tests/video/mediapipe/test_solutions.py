@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from framebind import mp
-from framebind.video.mediapipe.solutions.pose import smooth_mask
+from framebind.video.mediapipe.calculators.masks import smooth_mask
 from support.video.task_bundles import constant_network, found_at_anchors, one_face, one_hand, one_person
 
 PICTURE = np.zeros((200, 400, 3), np.uint8)

@@ -19,7 +19,7 @@ from framebind.video.model_file import read_model_file
 from framebind.video.model_options import ModelOptions
 from framebind.video.models import find_model
 from framebind.video.work import Work, task_for
-from support.video.task_bundles import bundle, one_face, one_gesture, one_hand, one_person
+from support.video.task_bundles import bundle, one_face, one_gesture, one_hand, one_person, one_whole
 
 pytestmark = [pytest.mark.parametrize("context", ["gl"], indirect=True), pytest.mark.usefixtures("context")]
 
@@ -66,7 +66,13 @@ def test_streams_share_the_networks_of_a_bundle(
 
 
 def test_a_bundle_names_its_task(tmp_path: Path) -> None:
-    for name, make in {"face": one_face, "hands": one_hand, "gestures": one_gesture, "pose": one_person}.items():
+    for name, make in {
+        "face": one_face,
+        "hands": one_hand,
+        "gestures": one_gesture,
+        "pose": one_person,
+        "holistic": one_whole,
+    }.items():
         (path := tmp_path / f"{name}.task").write_bytes(make())
         assert task_for("", str(path)) == name
     (empty := tmp_path / "empty.task").write_bytes(bundle({"a.txt": b"?"}))

@@ -21,7 +21,7 @@ from framebind.video.network import Sampling, sampled, shapes
 from framebind.video.results.rows import make_rows
 from framebind.video.tasks import find_task, task_names
 from support.demo_models import brightness, color_classifier, segments
-from support.video.task_bundles import one_gesture, one_hand, one_person
+from support.video.task_bundles import one_gesture, one_hand, one_person, one_whole
 
 Array = npt.NDArray[Any]
 SIZE = (200, 150)
@@ -33,7 +33,7 @@ MODELS = {
     "matte": "selfie_segmentation",
     "segment": "deeplabv3_257_mv_gpu",
 }
-BUNDLES = {"gestures": one_gesture, "hands": one_hand, "pose": one_person}
+BUNDLES = {"gestures": one_gesture, "hands": one_hand, "holistic": one_whole, "pose": one_person}
 
 
 @dataclass

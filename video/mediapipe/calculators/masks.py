@@ -1,4 +1,4 @@
-"""A mask of a region, warped back to the whole picture (WarpAffineCalculator)."""
+"""Masks of persons: warped from a region to the whole picture (WarpAffineCalculator), and smoothed."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ Size = tuple[int, int]
 
 FINE = 1024
 """Steps per pixel to which the parts of a coordinate are rounded (OpenCV's AB_SCALE)."""
+KEPT = 0.7
+"""The most that a smoothed mask keeps of the previous one."""
 
 
 def warp_mask(mask: Array, matrix: Array, size: Size) -> Array:
@@ -43,3 +45,13 @@ def warp_mask(mask: Array, matrix: Array, size: Size) -> Array:
     lower = padded[row + 1, column] * (1 - across) + padded[row + 1, column + 1] * across
     warped[inside] = upper * (1 - down) + lower * down
     return warped
+
+
+def smooth_mask(mask: Array, previous: Array) -> Array:
+    """The mask, mixed with the previous one where it is uncertain (SegmentationSmoothingCalculator).
+
+    The uncertainty of a probability p is that of its coin, 1 - its information in bits, by MediaPipe's polynomial.
+    """
+    x = (mask - 0.5) ** 2
+    uncertainty = 1 - np.minimum(1, x * (5.68842 + x * (-0.748699 + x * (-57.8051 + x * (291.309 - 624.717 * x)))))
+    return (mask + (previous - mask) * (uncertainty * KEPT)).astype(np.float32)

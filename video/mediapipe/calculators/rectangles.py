@@ -45,9 +45,12 @@ def box_rectangles(places: Array, start: int, end: int, size: Size, target: floa
 
 
 def landmark_rectangle(landmarks: Array, start: int, end: int, size: Size, target: float) -> Array:
-    """The rectangle (5) around landmarks (n, 2 or more), as ``box_rectangles`` of their bounds."""
+    """The rectangle (5) around landmarks (n, 2 or more), as ``box_rectangles`` of their bounds.
+
+    Bounds to the right and below are not less than 0, as those of LandmarksToDetectionCalculator.
+    """
     points = landmarks[:, :2]
-    place = np.concatenate([points.min(axis=0), points.max(axis=0), points.ravel()])
+    place = np.concatenate([points.min(axis=0), np.maximum(points.max(axis=0), 0), points.ravel()])
     return box_rectangles(place[None], start, end, size, target)[0]
 
 

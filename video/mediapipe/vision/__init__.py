@@ -8,9 +8,15 @@ from .face_detector import FaceDetector, FaceDetectorOptions, FaceDetectorResult
 from .face_landmarker import Blendshapes, FaceLandmarker, FaceLandmarkerOptions, FaceLandmarkerResult
 from .gesture_recognizer import GestureRecognizer, GestureRecognizerOptions, GestureRecognizerResult
 from .hand_landmarker import HandLandmarker, HandLandmarkerOptions, HandLandmarkerResult
+from .holistic_landmarker import HolisticLandmarker, HolisticLandmarkerOptions, HolisticLandmarkerResult
 from .image_classifier import ImageClassifier, ImageClassifierOptions, ImageClassifierResult
 from .image_embedder import ImageEmbedder, ImageEmbedderOptions, ImageEmbedderResult
 from .image_segmenter import ImageSegmenter, ImageSegmenterOptions, ImageSegmenterResult
+from .interactive_segmenter import (
+    InteractiveSegmenterLegacy,
+    InteractiveSegmenterLegacyOptions,
+    InteractiveSegmenterLegacyRegionOfInterest,
+)
 from .landmark_names import HandLandmark, PoseLandmark
 from .object_detector import ObjectDetector, ObjectDetectorOptions, ObjectDetectorResult
 from .pose_landmarker import PoseLandmarker, PoseLandmarkerOptions, PoseLandmarkerResult
@@ -32,6 +38,9 @@ __all__ = [
     "HandLandmarkerOptions",
     "HandLandmarkerResult",
     "HandLandmarksConnections",
+    "HolisticLandmarker",
+    "HolisticLandmarkerOptions",
+    "HolisticLandmarkerResult",
     "ImageClassifier",
     "ImageClassifierOptions",
     "ImageClassifierResult",
@@ -42,6 +51,9 @@ __all__ = [
     "ImageSegmenter",
     "ImageSegmenterOptions",
     "ImageSegmenterResult",
+    "InteractiveSegmenterLegacy",
+    "InteractiveSegmenterLegacyOptions",
+    "InteractiveSegmenterLegacyRegionOfInterest",
     "ObjectDetector",
     "ObjectDetectorOptions",
     "ObjectDetectorResult",

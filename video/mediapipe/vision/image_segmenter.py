@@ -61,19 +61,22 @@ class ImageSegmenterResult:
     category_mask: Image | None = None
 
 
-class _Pipeline:
-    def __init__(self, options: ImageSegmenterOptions) -> None:
+class SegmenterPipeline:
+    """The network of a segmenter, whose pictures have ``channels``. ``options`` says which masks it gives."""
+
+    def __init__(self, options: Any, channels: int = 3) -> None:
         if not options.output_confidence_masks and not options.output_category_mask:
             raise TaskError("At least one of `output_confidence_masks` and `output_category_mask` must be set.")
         self._options = options
         network = TaskNetwork(read_asset(options.base_options), "the segmenter", options.base_options.delegate)
-        self._network = network.expect((1, -1, -1, 3))
+        self._network = network.expect((1, -1, -1, channels))
         self._masks = next((i for i in reversed(range(len(network.outputs))) if len(network.outputs[i]) == 4), None)
         if self._masks is None:
             raise fb.ModelError(f"the segmenter has the outputs {network.outputs}; none of them is a mask")
 
     @property
     def labels(self) -> list[str]:
+        """The names of the classes."""
         return list(self._network.metadata.classes)
 
     def process(self, pixels: Array, rectangle: Array, milliseconds: int | None) -> ImageSegmenterResult:
@@ -103,12 +106,12 @@ class ImageSegmenter(VisionTask[ImageSegmenterOptions, ImageSegmenterResult]):
     """
 
     options_type = ImageSegmenterOptions
-    pipeline_type = _Pipeline
+    pipeline_type = SegmenterPipeline
 
     @property
     def labels(self) -> list[str]:
         """The names of the classes, by number; empty if the file does not have them."""
-        assert isinstance(self._pipeline, _Pipeline)
+        assert isinstance(self._pipeline, SegmenterPipeline)
         return self._pipeline.labels
 
     def segment(

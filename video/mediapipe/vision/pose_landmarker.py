@@ -150,7 +150,7 @@ class PoseFilter:
             each.reset()
 
     def __call__(self, pose: Pose, region: Array, size: tuple[int, int], milliseconds: float) -> Pose:
-        """The filtered person. ``region`` (5) is the next one: its size is the person's."""
+        """The filtered person. The size of ``region`` (5) is the person's."""
         units = np.array([size[0], size[1], size[0]], np.float32)
         scale = float(region[2] * size[0] + region[3] * size[1]) / 2
         visibility = self._visibility(pose.landmarks[:, 3])

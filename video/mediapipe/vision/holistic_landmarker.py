@@ -1,0 +1,213 @@
+"""HolisticLandmarker: the landmarks of one person's body, face and hands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy.typing as npt
+
+import framebind as fb
+
+from ...bundles import read_bundle
+from ..calculators.blendshapes import NAMES, blendshape_points
+from ..core.asset import read_asset
+from ..core.containers import Category, Landmark, NormalizedLandmark, normalized_landmarks, world_landmarks
+from ..core.image import Image, ImageFormat
+from ..core.network import OpenNetwork, TaskNetwork, on_arrays
+from ..core.options import BaseOptions, VisionTaskRunningMode, check_share
+from ..core.task import DetectingTask
+from .face_detector import face_detector
+from .face_landmarker import BLENDSHAPES, FaceLandmarks
+from .face_landmarker import DETECTOR as FACE_DETECTOR
+from .face_landmarker import LANDMARKS as FACE_LANDMARKS
+from .hand_landmarker import LANDMARKS as HAND_LANDMARKS
+from .hand_landmarker import Hand, HandLandmarks
+from .holistic_parts import HandRecrop, HolisticFace, HolisticHand, HolisticPose
+from .pose_landmarker import DETECTOR as POSE_DETECTOR
+from .pose_landmarker import LANDMARKS as POSE_LANDMARKS
+from .pose_landmarker import Pose, PoseLandmarks, pose_detector
+
+Array = npt.NDArray[Any]
+
+RECROP = "hand_roi_refinement.tflite"
+FRAME = 1000 / 30
+"""Milliseconds from one single picture to the next."""
+SIDES = ("LEFT", "RIGHT")
+CONFIDENCES = (
+    "min_face_detection_confidence", "min_face_suppression_threshold", "min_face_landmarks_confidence",
+    "min_pose_detection_confidence", "min_pose_suppression_threshold", "min_pose_landmarks_confidence",
+    "min_hand_landmarks_confidence",
+)  # fmt: skip
+
+
+@dataclass
+class HolisticLandmarkerOptions:
+    """Options of a HolisticLandmarker.
+
+    Attributes
+    ----------
+    base_options
+        The bundle, holistic_landmarker.task, and where it runs.
+    running_mode
+        Single pictures, a video, or a live stream.
+    min_face_detection_confidence, min_pose_detection_confidence
+        The least score of a detected face or person, from 0 to 1.
+    min_face_suppression_threshold, min_pose_suppression_threshold
+        The overlap, from 0 to 1, above which two detections are one thing.
+    min_face_landmarks_confidence, min_pose_landmarks_confidence, min_hand_landmarks_confidence
+        The least probability that a region has a face, a person or a hand, from 0 to 1.
+    output_face_blendshapes, output_segmentation_mask
+        Whether the result has them.
+    result_callback
+        For the live-stream mode: called with the result, the picture and its timestamp.
+    """
+
+    base_options: BaseOptions
+    running_mode: VisionTaskRunningMode = VisionTaskRunningMode.IMAGE
+    min_face_detection_confidence: float = 0.5
+    min_face_suppression_threshold: float = 0.5
+    min_face_landmarks_confidence: float = 0.5
+    min_pose_detection_confidence: float = 0.5
+    min_pose_suppression_threshold: float = 0.5
+    min_pose_landmarks_confidence: float = 0.5
+    min_hand_landmarks_confidence: float = 0.5
+    output_face_blendshapes: bool = False
+    output_segmentation_mask: bool = False
+    result_callback: Callable[[HolisticLandmarkerResult, Image, int], None] | None = None
+
+
+@dataclass
+class HolisticLandmarkerResult:
+    """The person in a picture; lists are empty for what was not found.
+
+    Attributes
+    ----------
+    face_landmarks
+        478 landmarks of the face.
+    pose_landmarks, pose_world_landmarks
+        33 landmarks of the person, in the picture and in metres from the middle of the hips.
+    left_hand_landmarks, right_hand_landmarks
+        21 landmarks of each hand in the picture; left and right are the person's own.
+    left_hand_world_landmarks, right_hand_world_landmarks
+        21 landmarks of each hand in metres, from the middle of the hips.
+    face_blendshapes
+        52 categories of the face, if asked for.
+    segmentation_mask
+        The mask of the person, VEC32F1 of the picture's size, if asked for.
+    """
+
+    face_landmarks: list[NormalizedLandmark]
+    pose_landmarks: list[NormalizedLandmark]
+    pose_world_landmarks: list[Landmark]
+    left_hand_landmarks: list[NormalizedLandmark]
+    left_hand_world_landmarks: list[Landmark]
+    right_hand_landmarks: list[NormalizedLandmark]
+    right_hand_world_landmarks: list[Landmark]
+    face_blendshapes: list[Category] | None = None
+    segmentation_mask: Image | None = None
+
+
+class Whole(NamedTuple):
+    """A person as rows; what was not found is None."""
+
+    pose: Pose | None
+    face: Array | None
+    """(478, 3)."""
+    hands: tuple[Hand | None, Hand | None]
+    """The left and the right hand, whose world landmarks are from the middle of the hips."""
+
+
+NOBODY = Whole(None, None, (None, None))
+
+
+class HolisticPipeline:
+    """The networks of a whole person. ``find`` gives rows; the task makes the result of them."""
+
+    def __init__(self, options: HolisticLandmarkerOptions, open_network: OpenNetwork | None = None) -> None:
+        for name in CONFIDENCES:
+            check_share(name, getattr(options, name))
+        needed = (FACE_DETECTOR, FACE_LANDMARKS, HAND_LANDMARKS, RECROP, POSE_DETECTOR, POSE_LANDMARKS)
+        files = read_bundle(read_asset(options.base_options), needed, (BLENDSHAPES,))
+        delegate = options.base_options.delegate
+        make = open_network or on_arrays(delegate)
+        opened = {name: make(files[name], name) for name in needed}
+        persons = pose_detector(
+            opened[POSE_DETECTOR], options.min_pose_detection_confidence, options.min_pose_suppression_threshold
+        )
+        faces = face_detector(
+            opened[FACE_DETECTOR], options.min_face_detection_confidence, options.min_face_suppression_threshold
+        )
+        self._pose = HolisticPose(persons, PoseLandmarks(opened[POSE_LANDMARKS]), options.min_pose_landmarks_confidence)
+        landmarks = FaceLandmarks(opened[FACE_LANDMARKS])
+        self._face = HolisticFace(faces, landmarks, options.min_face_landmarks_confidence)
+        recrop, hands = HandRecrop(opened[RECROP]), HandLandmarks(opened[HAND_LANDMARKS])
+        self._hands = [HolisticHand(side, recrop, hands, options.min_hand_landmarks_confidence) for side in SIDES]
+        self._blendshapes = None
+        if options.output_face_blendshapes:
+            if BLENDSHAPES not in files:
+                raise fb.ModelError(f"the bundle lacks {BLENDSHAPES}, which output_face_blendshapes needs")
+            self._blendshapes = TaskNetwork(files[BLENDSHAPES], BLENDSHAPES, delegate).expect((1, 146, 2), (52,))
+        self._has_mask = options.output_segmentation_mask
+        self._milliseconds = 0.0
+
+    def find(self, pixels: Any, rectangle: Array, milliseconds: float | None) -> Whole:
+        """The person in a picture. Pictures without a time follow each other too, as in MediaPipe."""
+        self._milliseconds = self._milliseconds + FRAME if milliseconds is None else milliseconds
+        pose = self._pose.find(pixels, rectangle, self._milliseconds, mask=self._has_mask)
+        if pose is None:
+            for part in (self._face, *self._hands):
+                part.reset()
+            return NOBODY
+        size = pixels.shape[1], pixels.shape[0]
+        left, right = (self._hand(hand, pixels, pose, size) for hand in self._hands)
+        return Whole(pose, self._face.find(pixels, pose.landmarks, size), (left, right))
+
+    def _hand(self, which: HolisticHand, pixels: Any, pose: Pose, size: tuple[int, int]) -> Hand | None:
+        hand = which.find(pixels, pose.landmarks, size)
+        return None if hand is None else hand._replace(world=which.aligned(hand, pose.world))
+
+    def blendshapes(self, face: Array, size: tuple[int, int]) -> Array:
+        """The 52 blendshapes of a face."""
+        assert self._blendshapes is not None
+        return self._blendshapes.run(blendshape_points(face, size)[None])[0].ravel()
+
+    def process(self, pixels: Array, rectangle: Array, milliseconds: int | None) -> HolisticLandmarkerResult:
+        pose, face, hands = self.find(pixels, rectangle, milliseconds)
+        shapes = None
+        if face is not None and self._blendshapes is not None:
+            scores = self.blendshapes(face, (pixels.shape[1], pixels.shape[0])).tolist()
+            shapes = [Category(i, s, None, n) for i, (s, n) in enumerate(zip(scores, NAMES, strict=True))]
+        (left, left_world), (right, right_world) = (
+            ([], []) if hand is None else (normalized_landmarks(hand.landmarks), world_landmarks(hand.world))
+            for hand in hands
+        )
+        return HolisticLandmarkerResult(
+            [] if face is None else normalized_landmarks(face),
+            [] if pose is None else normalized_landmarks(pose.landmarks),
+            [] if pose is None else world_landmarks(pose.world),
+            left,
+            left_world,
+            right,
+            right_world,
+            shapes,
+            None if pose is None or pose.mask is None else Image(ImageFormat.VEC32F1, pose.mask),
+        )
+
+
+class HolisticLandmarker(DetectingTask[HolisticLandmarkerOptions, HolisticLandmarkerResult]):
+    """Finds the landmarks of one person's body, face and hands, and follows them.
+
+    As in MediaPipe, the single pictures of one task follow each other like frames.
+
+    Examples
+    --------
+    >>> from framebind import mp
+    >>> mp.tasks.vision.HolisticLandmarker.create_from_model_path("missing.task")
+    Traceback (most recent call last):
+    framebind.video.mediapipe.core.errors.MissingModelError: Unable to open file at missing.task
+    """
+
+    options_type = HolisticLandmarkerOptions
+    pipeline_type = HolisticPipeline
