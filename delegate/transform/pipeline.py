@@ -25,7 +25,7 @@ from .movements import merge_movements
 from .padding import merge_padding, read_padding_as_zeros
 from .prelu import fuse_prelu
 from .quantized_steps import merge_rounding, sum_integers
-from .ranks import align_ranks, collapse_ranks, merge_reshapes
+from .ranks import align_ranks, collapse_ranks, keep_rows, merge_reshapes
 from .samples import fuse_samples
 from .separable import fuse_expanded, fuse_separable, fuse_separable_pairs
 from .siblings import merge_siblings
@@ -57,6 +57,7 @@ PASSES: tuple[Pass, ...] = (
     Pass(collapse_ranks, after=(fuse_layer_norm, fuse_samples, fuse_attention, fuse_prelu)),
     # A copy that was of rank 5 and more is a strided one now, or repeats an operand.
     Pass(align_ranks),
+    Pass(keep_rows, after=(collapse_ranks,)),
     Pass(merge_reshapes, after=(collapse_ranks, align_ranks)),
     # A reshape that keeps the BHWC form may still change the rank.
     Pass(remove_identities, after=(align_ranks,)),

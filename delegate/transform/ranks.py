@@ -16,6 +16,7 @@ from dataclasses import replace
 import numpy as np
 
 from ...kernels.operation import Collapsed
+from ...kernels.ops.convolution.fully_connected import FullyConnected
 from ...kernels.ops.movement.reshape import ExpandDimensions, Reshape, Squeeze
 from ...kernels.ops.movement.strided_copy import StridedCopy
 from ...kernels.ops.movement.tile import BroadcastTo
@@ -34,6 +35,25 @@ def collapse_ranks(graph: Graph) -> None:
         steps = node.operation.collapsed([graph.tensors[tensor].shape for tensor in node.inputs])
         if steps:
             graph.substitute({node}, *_nodes(graph, node, steps))
+
+
+def keep_rows(graph: Graph) -> None:
+    """Let layers (FULLY_CONNECTED) keep the dimensions of their input, with a reshape behind them in place of one
+    before. Others write through that, or take what moves values to it, and the layer absorbs functions as before.
+    """
+    for node in graph.forwards():
+        operation, (source, *_), result = node.operation, node.inputs, node.outputs[0]
+        if not isinstance(operation, FullyConnected) or operation.weights is None:
+            continue
+        units, length = operation.weights.shape
+        shape = graph.tensors[source].shape
+        kept = (*shape[:-1], units)
+        if shape[-1:] != (length,) or bhwc(kept) == graph.tensors[result].bhwc:
+            continue
+        made = graph.new_tensor(result, kept)
+        layer = replace(node, operation=replace(operation, keep_dimensions=True), outputs=(made,))
+        graph.insert_before(node, layer)
+        graph.update(node, name="RESHAPE", operation=Reshape(graph.tensors[result].shape), inputs=(made,), epilogue=())
 
 
 def merge_reshapes(graph: Graph) -> None:

@@ -152,6 +152,18 @@ def test_a_sum_of_values_that_were_moved_alike_is_computed_before(gpu: Device) -
     assert error_on(gpu, model, [np.random.default_rng(6).normal(0, 1, SHAPE).astype(np.float32)]) < 1e-5
 
 
+def test_layers_that_drop_dimensions_take_no_copies(gpu: Device) -> None:
+    """Two layers of rows of (1, 5, 8), of which the first makes a matrix: the rows stay where they are."""
+    f, random = Formula((1, 5, 8)), np.random.default_rng(9)
+    x = f.add("ABS", 0)
+    first, second = (f.constant(random.normal(0, 1, shape)) for shape in ((12, 8), (8, 12)))
+    hidden = f.add("TANH", f.add("FULLY_CONNECTED", x, first, shape=(5, 12), keepNumDims=False))
+    layer = f.add("FULLY_CONNECTED", hidden, second, shape=(5, 8), keepNumDims=False)
+    model = f.model(f.add("ADD", x, f.reshape(layer, 1, 5, 8)), f.add("EXP", x))
+    assert sorted(kernels_of(model)) == ["conv", "conv", "copy", "copy"]
+    assert error_on(gpu, model, [random.normal(0, 1, (1, 5, 8)).astype(np.float32)]) < 1e-5
+
+
 def test_a_part_without_values_and_one_backwards_are_left_where_they_are(gpu: Device) -> None:
     """Functions behind them do not pass: a copy of no values has no digits, and one backwards no digits of its own."""
     assert Layout((((4, -1),),), 3).before(((4, 6),), 0) is None
