@@ -20,6 +20,7 @@ import statistics
 import subprocess
 import sys
 from collections import defaultdict
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
@@ -93,8 +94,10 @@ class Waiting(NamedTuple):
 
 def add_ready_frames(
     trees: tuple[Path, Path], models: list[str], backends: list[str], rounds: int, found: dict[Path, Figures]
-) -> Devices:
-    """Append the medians of each model's bound frames and streams, by processes that got ready side by side."""
+) -> Iterator[Devices]:
+    """Append the medians of each model's bound frames and streams, by processes that got ready side by side. Yields the
+    devices after each round.
+    """
     script, pairs = str(Path(__file__).with_name("ready.py")), list[list[Waiting]]()
     for backend, model in itertools.product(backends, models):
         commands = [[sys.executable, script, str(tree.absolute()), model, backend] for tree in trees]
@@ -105,10 +108,10 @@ def add_ready_frames(
             for each in pair if number % 2 else reversed(pair):
                 each.time(found[each.tree])
         print(f"round {number + 1}", file=sys.stderr, flush=True)
+        yield devices
     for each in itertools.chain(*pairs):
         each.process.kill()
         each.process.wait()
-    return devices
 
 
 def add_starts(tree: Path, models: list[str], backends: list[str], figures: Figures) -> Devices:
@@ -157,8 +160,10 @@ def main(
     found: dict[Path, Figures] = {tree: defaultdict(list) for tree in (before, after)}
     devices: Devices = []
     try:
-        if ready:
-            devices += add_ready_frames((before, after), paths, backends, rounds, found)
+        for told in add_ready_frames((before, after), paths, backends, rounds, found) if ready else ():
+            devices = told
+            if json_file is not None:  # a lent machine's time may end
+                write_rounds(json_file, found, devices)
         for number in range(max(0 if ready else rounds, starts)):
             for tree in (before, after) if number % 2 else (after, before):
                 if number < rounds and not ready:
