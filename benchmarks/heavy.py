@@ -65,6 +65,8 @@ class Answer:
 
 def work(path: Path, way: str, schedule: Schedule, connection: Any) -> None:
     """Get ready, wait for the turn, and send an Answer; a process's function."""
+    if way not in TORCH_WAYS and hasattr(os, "nice"):
+        os.nice(5)  # torch.compile takes longest to get ready; when a process is timed, no other one runs
     with contextlib.ExitStack() as stack:
         take_turn(connection, [ready(path, way, schedule, stack)])
 
