@@ -19,8 +19,10 @@ MOST_CHANNELS = 128
 """The most channels of a query and of a value: an invocation keeps a quarter of each of its rows in registers."""
 WARP, ROWS, KEYS = 32, 16, 16
 """Invocations that multiply fragments together, the queries that they have, and the keys of one step."""
-PLAIN_QUERIES, PLAIN_KEYS = 4, 32
-"""Queries of a work-group without matrix units, and the keys that it takes at once."""
+PLAIN_SCORES, PLAIN_CHUNKS = 8, 8
+"""Without matrix units: the scores of four queries that an invocation has at most, and the parts in which a group finds
+the largest score.
+"""
 
 
 @dataclass(frozen=True)
@@ -78,7 +80,7 @@ class Attention(Operation):
     def lower(self, lowering: Lowering) -> list[Launch]:
         target, heads = lowering.target, self.outer * self.inner
         units = target.matrix_units or "matrix_attention" in target.fixed
-        rows = ROWS if units else PLAIN_QUERIES
+        rows = ROWS if units else self._plain_queries(target)
         tiles = heads * -(-self.queries // rows)
         constants: dict[str, int | float] = {
             "INNER": self.inner, "QUERIES": self.queries, "KEYS": self.keys, "DEPTH_S": slices(self.depth),
@@ -92,7 +94,7 @@ class Attention(Operation):
         reads: dict[str, TensorId] = dict(
             zip(("queries", "keys", "values", "mask"), (*lowering.inputs[:3], *masks), strict=True)
         )
-        kernel, more, local, per_group = self._matrix(target, tiles) if units else self._plain(target)
+        kernel, more, local, per_group = self._matrix(target, tiles) if units else self._plain(target, rows)
         return [
             Launch(kernel, reads, {"dst": lowering.outputs[0]}, -(-tiles // per_group), constants | more, {}, local)
         ]
@@ -115,8 +117,21 @@ class Attention(Operation):
         local = (("float4", "state", size), ("float4", "region", 4 * size), ("float4", "exchange", exchange))
         return "matrix_attention", constants, local, warps // split
 
-    def _plain(self, target: Target) -> tuple[str, dict[str, int | float], LocalArrays, int]:
-        own = -(-PLAIN_QUERIES * slices(self.width) // target.group_size)
-        constants: dict[str, int | float] = {"ROWS": PLAIN_QUERIES, "BLOCK": PLAIN_KEYS, "OWN": own}
-        local = (("float", "scores", PLAIN_QUERIES * PLAIN_KEYS), ("float4", "state", PLAIN_QUERIES))
+    def _plain_queries(self, target: Target) -> int:
+        """The queries of a work-group without matrix units: fewer if groups would not fill the device."""
+        heads = self.outer * self.inner
+        return 16 if heads * -(-self.queries // 16) * target.group_size * 4 > target.invocations else 8
+
+    def _plain(self, target: Target, rows: int) -> tuple[str, dict[str, int | float], LocalArrays, int]:
+        size, quarters, depth = target.group_size, rows // 4, slices(self.depth)
+        blocks = -(-self.keys // (size * (PLAIN_SCORES // quarters)))
+        own = -(-self.keys // (size * blocks))
+        constants: dict[str, int | float] = {
+            "ROWS": rows, "QUARTERS": quarters, "OWN": own, "BLOCK": own * size, "PARTS": size // slices(self.width),
+            "AT_ONCE": 4 if depth % 4 == 0 else 2 - depth % 2, "CHUNKS": PLAIN_CHUNKS,
+        }  # fmt: skip
+        local = (
+            ("float4", "region", own * size * quarters), ("float4", "query", 4 * depth * quarters),
+            ("float4", "maxima", PLAIN_CHUNKS * quarters),
+        )  # fmt: skip
         return "attention", constants, local, 1
