@@ -13,7 +13,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +25,7 @@ from framebind.interop.device import Device, Step
 from framebind.interop.discovery.devices import open_device
 from framebind.kernels.operation import Launch, Lowering
 from framebind.kernels.ops.convolution.conv import Convolution, launch_convolution
+from framebind.kernels.ops.convolution.fma_conv import fma_tiles
 from framebind.kernels.ops.convolution.matrix_conv import choose_matrix_tile
 from framebind.kernels.ops.convolution.tiled_conv import Grid, tile_candidates
 from framebind.kernels.ops.window import SAME, Window
@@ -87,17 +88,25 @@ def bind(device: Device, layer: Layer, storage: Literal["f32", "f16"]) -> Bound:
 
 
 def launches(target: Target, bound: Bound, tiles: int) -> Iterator[tuple[str, Launch]]:
-    """The launch of matrix_conv, and those of the likeliest tiles."""
+    """The launch of the kernel of single warps or invocations, and those of the likeliest tiles."""
     shapes: dict[TensorId, Shape] = {0: bound.src.shape, 1: bound.dst.shape}
     _, rows, columns, channels = bound.dst.shape
     window, depth = bound.operation.window, slices(bound.src.shape[3])
-    plain = choose_matrix_tile(rows * columns, channels, math.prod(window.size), depth, target)
     grid = Grid((rows, columns), slices(channels))
-    likely = tile_candidates(window, bound.src.shape, grid, target)[:tiles]
-    for name, tile in (("matrix_conv", plain), *(("tiled_conv", tile) for tile in likely)):
-        fixed = replace(target, fixed={name: tile})
+    fixed_tiles: list[tuple[str, Any]]
+    if target.matrix_units:
+        plain = choose_matrix_tile(rows * columns, channels, math.prod(window.size), depth, target)
+        likely = tile_candidates(window, bound.src.shape, grid, target)[:tiles]
+        fixed_tiles = [("matrix_conv", plain), *(("tiled_conv", tile) for tile in likely)]
+    else:
+        fixed_tiles = [
+            ("", None),
+            *(("fma_conv", tile) for tile in fma_tiles(window, bound.src.shape, grid, target)[:tiles]),
+        ]
+    for name, tile in fixed_tiles:
+        fixed = replace(target, fixed={name: tile} if name else {"fma_conv": None})
         lowering = Lowering((0,), (1,), shapes.__getitem__, lambda shape: 2, fixed)
-        yield f"{name} {tuple(tile)}", launch_convolution(lowering, 0, bound.operation)
+        yield f"{name} {tuple(tile)}" if name else "general", launch_convolution(lowering, 0, bound.operation)
 
 
 def microseconds(device: Device, step: Step) -> list[float]:
@@ -122,11 +131,12 @@ def main(
     layers: Annotated[list[str] | None, typer.Argument(metavar="NAME", help=", ".join(LAYERS))] = None,
     tiles: Annotated[int, typer.Option(help="Tiles of each layer.")] = 4,
     storage: Annotated[Literal["f32", "f16"], typer.Option(help="Of pixels and results.")] = "f16",
+    backend: Annotated[Literal["cuda", "opencl", "opengl"], typer.Option(help="The API.")] = "cuda",
     json: Annotated[Path | None, typer.Option(help="Write the samples to this file.")] = None,
 ) -> None:
     series = list[Series]()
-    with BY_NAME["cuda"].new_context():
-        device = open_device("cuda")
+    with BY_NAME[backend].new_context():
+        device = open_device(backend)
         target = replace(device.traits.target, halves=True)
         for name in layers or LAYERS:
             bound = bind(device, LAYERS[name], storage)
@@ -139,7 +149,7 @@ def main(
                 expected = found if expected is None else expected
                 error, median = float(np.abs(found - expected).max() / np.abs(expected).max()), float(np.median(taken))
                 speed = 2 * products / median / 1e6
-                print(f"{name:28} {label:42} {median:8.2f} us {speed:6.0f} TFLOPS {error:9.1e}", flush=True)
+                print(f"{name:28} {label:42} {median:8.2f} us {speed:6.1f} TFLOPS {error:9.1e}", flush=True)
                 series.append(Series({"layer": name, "by": label, "storage": storage}, taken))
         if json is not None:
             write(json, measured("dense", [(device.traits.name, device.traits.driver)], "us", series))

@@ -45,7 +45,8 @@ output. The outputs of mobilenetv2_224 and yolov8n_640 are almost constant with 
 little; `python scripts/exports/weights.py liven` makes weights that say more.
 
 The table of 04ffd0a is the first with tiles of dense convolutions and with attention. Eleven models side by side left
-torch.compile no time for most of them. depth_anything takes longer on OpenGL than before: the cause was not measured.
+torch.compile no time for most of them. depth_anything takes longer on OpenGL than before: its attention left most
+invocations of a work-group idle there, which a [later kernel](internals/attention.md) does not.
 
 ONNX Runtime is not here: the machine's has no CUDA. Neither is `torch-compile-max-autotune`: with six models side by
 side it was not ready when the machine had to go on.

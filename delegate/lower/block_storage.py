@@ -13,7 +13,7 @@ from .launches import LabelledLaunch, Lowered
 ATTENTION = frozenset({"attention", "matrix_attention"})
 GELUS = frozenset({"GELU", "GELU_TANH"})
 """The expressions between the two layers of a block."""
-LAYERS = frozenset({"conv", "depthwise", "matrix_conv", "row_conv", "tiled_conv"})
+LAYERS = frozenset({"conv", "depthwise", "fma_conv", "matrix_conv", "row_conv", "tiled_conv"})
 MOVING = frozenset({"copy", "pool", "reshape", "strided_copy"})
 
 

@@ -28,8 +28,11 @@ from ..window import Window, dilated_window
 from .blocks import Block, block_candidates
 from .computed_conv import ComputedConvolution, parsed_convolution
 from .depthwise import Depthwise
+from .fma_conv import FmaTile, fma_choice, fma_clocks, launch_fma_tiles
 from .grouped_conv import GroupedConvolution
 from .heuristics import (
+    FMA_LEAST_PRODUCTS,
+    FMA_SURE_PRODUCTS,
     PATCH_MOST_TAPS,
     ROUND_OUTPUTS,
     TILED_LEAST_PICTURE,
@@ -42,7 +45,7 @@ from .matrix_conv import matrix_constants, matrix_memory, matrix_tile_candidates
 from .matrix_patch import launch_matrix_patches, uses_patches
 from .packing import pack_bias, pack_fragments, pack_weights
 from .patch_conv import launch_patches
-from .row_conv import RowTile, is_flat, launch_rows, row_tiles
+from .row_conv import RowTile, is_flat, launch_rows, row_clocks, row_tiles
 from .tiled_conv import ConvTile, Grid, launch_tiled_convolution, paired, takes_rows, tile_choice
 
 
@@ -73,7 +76,7 @@ class Convolution(Operation):
 
 def launch_convolution(lowering: Lowering, source: TensorId, operation: Convolution) -> Launch:
     """One dispatch: by patches for at most four input channels; by matrix units if the device has them and the outputs
-    fill a tile; else by rows in local memory or by blocks.
+    fill a tile; else by tiles or rows in local memory, or by blocks.
     """
     reads, writes = lowering.shape(source), lowering.shape(lowering.outputs[0])
     (batch, rows, columns, channels), depth = writes, reads[3]
@@ -94,6 +97,9 @@ def launch_convolution(lowering: Lowering, source: TensorId, operation: Convolut
         if patches is not None:
             return patches
     if not units:
+        fma = _fma_choice(lowering, source, operation, tiles)
+        if fma is not None:
+            return _launch_fma_tiles(lowering, source, operation, fma)
         return _launch_without_matrix_units(lowering, source, operation, tiles)
     return _launch_warp_tiles(lowering, source, operation)
 
@@ -108,6 +114,37 @@ def _tile_choice(lowering: Lowering, source: TensorId, operation: Convolution) -
     most = WARP_TILES_START + math.prod(writes) * taps * reads[3] / WARP_TILES_PRODUCTS
     least = TILED_LEAST_POINTWISE if taps == 1 else TILED_LEAST_PRODUCTS
     return tile_choice(lowering, source, operation.window, grid, least, most, as_bytes=by_bytes)
+
+
+def _fma_choice(
+    lowering: Lowering, source: TensorId, operation: Convolution, rows: Sequence[RowTile]
+) -> TuningChoice[FmaTile] | None:
+    """The tiles without matrix units; None if there is too little work, or if rows in local memory are faster."""
+    reads, writes, target = lowering.shape(source), lowering.shape(lowering.outputs[0]), lowering.target
+    grid, window = Grid((writes[1], writes[2]), slices(writes[3])), operation.window
+    choice = fma_choice(lowering, source, window, grid, FMA_LEAST_PRODUCTS)
+    if choice is None or not rows or "fma_conv" in target.fixed:
+        return choice
+    if slices(reads[3]) == 1:  # of which rows compute no missing channels
+        return None
+    products = math.prod(writes) * math.prod(window.size) * reads[3]
+    by_rows = row_clocks(window, reads, writes, rows[0], target)
+    faster = fma_clocks(window, reads, grid, choice.candidates[0], target) < by_rows
+    return choice if faster or products >= FMA_SURE_PRODUCTS else None
+
+
+def _launch_fma_tiles(
+    lowering: Lowering, source: TensorId, operation: Convolution, choice: TuningChoice[FmaTile]
+) -> Launch:
+    """One dispatch by tiles in local memory, without matrix units."""
+    _, rows, columns, channels = lowering.shape(lowering.outputs[0])
+    grid, weights = Grid((rows, columns), slices(channels)), operation.weights
+
+    def padded() -> np.ndarray:
+        return np.concatenate([weights, np.zeros((4 * grid.slices - channels, *weights.shape[1:]), weights.dtype)])
+
+    bias = pack_bias(operation.bias, channels)
+    return launch_fma_tiles(lowering, source, operation.window, grid, padded, bias, choice)
 
 
 def _launch_warp_tiles(lowering: Lowering, source: TensorId, operation: Convolution) -> Launch:

@@ -127,6 +127,32 @@ TILED_RESIDENT, TILED_UNIT_BYTES = 2, 220 << 10
 TILED_EXCHANGE_BYTES = 24 << 10
 """The local memory in which sums are exchanged, if pixels take less. Not measured beside other sizes."""
 
+# fma_conv.kern: work-groups that share pixels and weights in local memory, without matrix units
+
+FMA_PIXELS_AND_SLICES = ((4, 1), (4, 2), (4, 3), (4, 4), (8, 1), (2, 2), (2, 4))
+"""The pixels and output slices of an invocation that are considered."""
+FMA_ACROSS, FMA_SPLITS, FMA_BLOCKS = (1, 2, 4, 8, 16), (1, 2, 4, 8), (1, 2, 4, 8, 16, 32)
+"""The other sizes that are considered: invocations along slices, those that share a sum, input slices of a block."""
+FMA_LEAST_PRODUCTS, FMA_LEAST_TRANSPOSED = 100_000_000, 1 << 24
+"""The fewest products of a convolution, and of a transposed one, whose other kernel shares nothing. With 71 to 85
+million, five layers took as long as by blocks or rows.
+"""
+FMA_SURE_PRODUCTS = 200_000_000
+"""With so many products, rows in local memory take longer than they are estimated to."""
+FMA_MOST_LOADS = 14
+"""The most slices that an invocation holds while it adds up the block before."""
+FMA_LOCAL_BYTES, FMA_UNIT_BYTES = 24 << 10, 47 << 10
+"""Local memory of a work-group at most, and that of all groups of a compute unit of an H200 by OpenGL."""
+FMA_ROUND = 4
+"""The outputs of an invocation whose parts are in local memory at a time."""
+# Fitted to the times of 70 tiles of 13 layers on an H200 by OpenGL, 8% off in the mean; clocks of a compute unit.
+FMA_READ_CLOCKS, FMA_COPY_CLOCKS, FMA_ISSUE_CLOCKS = 1.5, 57, 1.43
+"""The time of a warp's load from local memory, of a slice that it copies there, and of a multiply-add of one warp."""
+FMA_STEP, FMA_BLOCK = 62, 690
+"""The time of a step of a group's sum, and of a block of it."""
+FMA_CANDIDATES = 4
+"""The number of tiles that ``SUSTAINED_SPEED`` measures."""
+
 # matrix_patch.kern: large windows over few channels by matrix units
 
 MATRIX_PATCH_SLICES, MATRIX_PATCH_CHANNELS = 2, 16

@@ -65,7 +65,9 @@ def row_tiles(window: Window, source: Shape, destination: Shape, target: Target)
     if target.invocations < UNIT_INVOCATIONS or few:
         return ()
     fitting = list(_fitting(window, source, destination, target))
-    return tuple(sorted(fitting, key=lambda tile: _clocks(window, source, destination, tile, target))[:ROW_CANDIDATES])
+    return tuple(
+        sorted(fitting, key=lambda tile: row_clocks(window, source, destination, tile, target))[:ROW_CANDIDATES]
+    )
 
 
 def is_flat(source: Shape, window: Window) -> bool:
@@ -140,7 +142,7 @@ def _fitting(window: Window, source: Shape, destination: Shape, target: Target) 
                 yield tile
 
 
-def _clocks(window: Window, source: Shape, destination: Shape, tile: RowTile, target: Target) -> float:
+def row_clocks(window: Window, source: Shape, destination: Shape, tile: RowTile, target: Target) -> float:
     """An estimate of the clocks that the step takes. A warp copies pixels, 14 instructions per slice, and then issues
     multiply-adds, loads and conversions of weights. A unit issues at most ROW_MOST_ISSUED instructions per clock, and
     at most ROW_WARP_ISSUES for each resident warp, because a warp waits the rest of the time.

@@ -21,7 +21,8 @@ from ..arguments import (
 )
 from ..window import SAME, VALID, Window
 from .computed_conv import ComputedTranspose, cut_before
-from .heuristics import TILED_LEAST_TRANSPOSED
+from .fma_conv import fma_choice, launch_fma_tiles
+from .heuristics import FMA_LEAST_TRANSPOSED, TILED_LEAST_TRANSPOSED
 from .packing import pack_bias, pack_weights, pairs_of_bytes
 from .tiled_conv import Grid, launch_tiles, tile_choice
 
@@ -75,7 +76,7 @@ class TransposeConvolution(Operation):
         return [Launch("transpose_conv", reads, writes, group_count, constants, arrays)]
 
     def _tiled(self, lowering: Lowering, cut: tuple[int, int]) -> Launch | None:
-        """One dispatch by matrix units, as a convolution whose channels are those of strides[0] * strides[1]
+        """One dispatch by tiles in local memory, as a convolution whose channels are those of strides[0] * strides[1]
         neighbouring output pixels; None if there is too little work, or too many of its products would be with zeros.
 
         The pixels y * strides[0] + i of the output, before the first ``cut`` are left out, read the input pixels y - j
@@ -91,10 +92,9 @@ class TransposeConvolution(Operation):
         extra = before[0], size[0] - height, before[1], size[1] - width
         window, parts = Window(taps, (1, 1), padding=VALID, extra=extra), slices(channels)
         grid = Grid(size, up * across * parts, self.strides, cut)
-        source, by_bytes = lowering.inputs[0], self.by_bytes
-        choice = tile_choice(lowering, source, window, grid, TILED_LEAST_TRANSPOSED, as_bytes=by_bytes)
-        if choice is None or up * across * math.prod(taps) > 2 * kernel_rows * kernel_columns:
+        if up * across * math.prod(taps) > 2 * kernel_rows * kernel_columns:
             return None
+        by_bytes = self.by_bytes
 
         def weights() -> np.ndarray:
             padded = np.zeros((4 * parts, taps[0] * up, taps[1] * across, depth), self.weights.dtype)
@@ -103,8 +103,14 @@ class TransposeConvolution(Operation):
             numbers = apart.transpose(2, 4, 0, 1, 3, 5).reshape(4 * grid.slices, *taps, depth)
             return pairs_of_bytes(numbers) if by_bytes else numbers
 
-        bias = pack_bias(self.bias, channels)
-        return launch_tiles(lowering, source, window, grid, weights, bias, choice, as_bytes=by_bytes)
+        source, bias = lowering.inputs[0], pack_bias(self.bias, channels)
+        choice = tile_choice(lowering, source, window, grid, TILED_LEAST_TRANSPOSED, as_bytes=by_bytes)
+        if choice is not None:
+            return launch_tiles(lowering, source, window, grid, weights, bias, choice, as_bytes=by_bytes)
+        plain = fma_choice(lowering, source, window, grid, FMA_LEAST_TRANSPOSED)
+        if plain is not None:
+            return launch_fma_tiles(lowering, source, window, grid, weights, bias, plain)
+        return None
 
 
 def _checked(strides: tuple[int, int], padding: int, source: TensorInfo | None, weights: tuple[int, ...]) -> None:

@@ -36,6 +36,7 @@ BUILTIN = {"LOCAL"}
 KERNELS_ELSEWHERE = {
     "float_of_halves": "tests/kernels/test_operators_litert.py",
     "expanded": "tests/kernels/matrix_units/test_expanded.py",
+    "fma_conv": "tests/kernels/test_fma_conv.py",
     "instance_norm": "tests/kernels/test_operators.py",
     "attention": "tests/kernels/test_attention.py",
     "bilinear_samples": "tests/kernels/test_operators.py",

@@ -206,12 +206,12 @@ def dense_convolutions() -> tuple[bytes, list[Array]]:
 
 def style() -> tuple[bytes, list[Array]]:
     """9x9 over a picture, and residual blocks of 3x3 with instance normalizations."""
-    f = Layers((1, 40, 44, 3))
+    f = Layers((1, 80, 84, 3))
     x = f.add("RELU", f.instance_norm(f.convolution(0, 16, 9)))
     for _ in range(2):
         y = f.add("RELU", f.instance_norm(f.convolution(x, 24, 3)))
         x = f.add("ADD", f.instance_norm(f.convolution(y, 16, 3)), x)
-    return f.model(f.convolution(x, 3, 9)), [values(1, 40, 44, 3)]
+    return f.model(f.convolution(x, 3, 9)), [values(1, 80, 84, 3)]
 
 
 def bottlenecks() -> tuple[bytes, list[Array]]:
