@@ -29,7 +29,7 @@ from framebind.kernels.ops.window import SAME, VALID, Window
 from framebind.kernels.tensor import Shape
 from framebind.kernels.views import Dense, Sliced
 from framebind.tools.certify.cases.operator_models import options
-from framebind.tools.certify.cases.quantized_models import RELU6, WINDOW, bias, tensor, weights
+from framebind.tools.certify.cases.quantized_models import LAYERS, SIZE, bias, network, tensor, weights
 from support.cases.references import convolve
 from support.graphs import Array, run, target_of
 from support.tiny_models import G, Op, T, build
@@ -77,34 +77,9 @@ def test_a_convolution_of_bytes_sums_integers(
         assert np.array_equal(found, convolve(operation)(values))
 
 
-OPTIONS = {
-    "CONV_2D": options("Conv2D", **WINDOW),
-    "CONV_2D and RELU6": options("Conv2D", **WINDOW, fusedActivationFunction=RELU6),
-    "DEPTHWISE_CONV_2D and RELU6": options(
-        "DepthwiseConv2D", **WINDOW, depthMultiplier=1, fusedActivationFunction=RELU6
-    ),
-}  # fmt: skip
-SIZE = (1, 9, 10)
-
-
-def network(*layers: tuple[str, int], dtype: str = "int8", channels: int = 8) -> bytes:
-    """Layers behind one another: the operator, and its number of channels. The tensor n is that of layer n."""
-    tensors = [T("x", (*SIZE, channels)), tensor("a", (*SIZE, channels), dtype)]
-    tensors += [tensor(f"layer {n}", (*SIZE, out), dtype, 0.05) for n, (_, out) in enumerate(layers)]
-    operators = [Op("QUANTIZE", [0], [1])]
-    for n, (name, out) in enumerate(layers):
-        depthwise, before = name.startswith("DEPTHWISE"), channels if n == 0 else layers[n - 1][1]
-        kernel = weights([1, 3, 3, out] if depthwise else [out, 3, 3, before], dtype, 3 if depthwise else 0)
-        source = tensors[n + 1]
-        tensors += [kernel, bias(kernel, (source.scales or [0.0])[0], out, dtype)]
-        place = len(tensors) - 2
-        operators.append(Op(name.partition(" ")[0], [n + 1, place, place + 1], [n + 2], OPTIONS[name], 3))
-    return build(G(tensors, operators, [0], [len(layers) + 1]))
-
-
 def enlarged(first: int, second: int) -> bytes:
     """Two convolutions with RELU6 of one tensor, concatenated, convolved, and enlarged by a transposed convolution."""
-    relu, both, large = OPTIONS["CONV_2D and RELU6"], first + second, (1, 18, 20)
+    relu, both, large = LAYERS["CONV_2D and RELU6"], first + second, (1, 18, 20)
     sizes = ((*SIZE, 8), (*SIZE, first), (*SIZE, second), (*SIZE, both), (*SIZE, 16), (*large, 12))
     tensors = [T("x", (*SIZE, 8)), *(tensor(f"t{n}", size, "int8", 0.05) for n, size in enumerate(sizes))]
     kernels = ((first, 3, 3, 8), (second, 3, 3, 8), (16, 3, 3, both), (12, 2, 2, 16))

@@ -197,6 +197,31 @@ def transpose_convolution(dtype: str, shape: Sequence[int], out: int) -> bytes:
     return build(G(tensors, [Op("TRANSPOSE_CONV", [0, 1, 2, 3], [4], table, 3)], [2], [4]))
 
 
+LAYERS = {
+    "CONV_2D": options("Conv2D", **WINDOW),
+    "CONV_2D and RELU6": options("Conv2D", **WINDOW, fusedActivationFunction=RELU6),
+    "DEPTHWISE_CONV_2D and RELU6": options(
+        "DepthwiseConv2D", **WINDOW, depthMultiplier=1, fusedActivationFunction=RELU6
+    ),
+}  # fmt: skip
+SIZE = (1, 9, 10)
+
+
+def network(*layers: tuple[str, int], dtype: str = "int8", channels: int = 8) -> bytes:
+    """Layers of LAYERS behind one another, with their numbers of channels."""
+    tensors = [T("x", (*SIZE, channels)), tensor("a", (*SIZE, channels), dtype)]
+    tensors += [tensor(f"layer {n}", (*SIZE, out), dtype, 0.05) for n, (_, out) in enumerate(layers)]
+    operators = [Op("QUANTIZE", [0], [1])]
+    for n, (name, out) in enumerate(layers):
+        depthwise, before = name.startswith("DEPTHWISE"), channels if n == 0 else layers[n - 1][1]
+        kernel = weights([1, 3, 3, out] if depthwise else [out, 3, 3, before], dtype, 3 if depthwise else 0)
+        source = tensors[n + 1]
+        tensors += [kernel, bias(kernel, (source.scales or [0.0])[0], out, dtype)]
+        place = len(tensors) - 2
+        operators.append(Op(name.partition(" ")[0], [n + 1, place, place + 1], [n + 2], LAYERS[name], 3))
+    return build(G(tensors, operators, [0], [len(layers) + 1]))
+
+
 def silu(dtype: str, shape: Sequence[int]) -> bytes:
     """x * LOGISTIC(x), which is rounded to the steps that LiteRT demands of LOGISTIC."""
     gate = T("gate", shape, dtype=dtype, scales=[1 / 256], zero_points=[-128 if dtype == "int8" else 0])
@@ -264,6 +289,7 @@ def cases() -> list[Quantized]:
             "LEAKY_RELU": unary("LEAKY_RELU", dtype, SHAPE, scale=0.025, zero_point=last + 40, alpha=0.25),
             "SPLIT": split(dtype, (1, 6, 7, 10)),
             "LOGISTIC and MUL": silu(dtype, SHAPE),
+            "CONV_2D and RELU6 twice": network(("CONV_2D and RELU6", 16), ("CONV_2D", 8), dtype=dtype),
             "TRANSPOSE_CONV": transpose_convolution(dtype, (1, 4, 5, 3), 6),
             "MEAN": mean(dtype, (2, 6, 7, 13)),
             "QUANTIZE": requantize(dtype, SHAPE),
