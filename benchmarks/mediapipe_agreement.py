@@ -12,6 +12,9 @@ tests/video/mediapipe compares with.
 ``--solutions`` compares ``mp.solutions`` instead, in an environment with mediapipe 0.10.21, which has them; models lie
 in the folder FRAMEBIND_MODELS.
 
+``--texture gl`` (or cl, cuda) gives framebind the frames of faces and hands as textures, which its networks sample on
+the GPU; with ``--beside framebind`` it is compared with itself on the CPU, and mediapipe need not be there.
+
 A clip is a photograph that moves, turns, grows, leaves and comes back over grey, or two of them at once. Distances of
 landmarks are in shares of the picture's diagonal. *tracks* are things that appear: framebind's and MediaPipe's number.
 *floor* is MediaPipe beside itself on frames of which one value in a hundred differs by 1: a tracker that follows its
@@ -26,6 +29,7 @@ import json
 import math
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -36,6 +40,7 @@ import numpy as np
 import numpy.typing as npt
 
 from framebind import mp as ours
+from framebind.video.apis import BY_NAME
 from framebind.video.assets import HAND_PICTURE, PHOTOGRAPH
 from framebind.video.vision.pictures import photographs_of_skimage, read_picture
 
@@ -131,8 +136,10 @@ def _rows(things: Any) -> list[Array]:
     return [np.array([[point.x, point.y, point.z] for point in thing]) for thing in things]
 
 
-def _task(library: Any, clip: Clip, bundles: Path, mode: str) -> Callable[[Array, int], Found]:
-    """The function from a frame and its time to what a library finds."""
+def _task(
+    library: Any, clip: Clip, bundles: Path, mode: str, new_texture: Callable[[Any], Any] | None = None
+) -> Callable[[Array, int], Found]:
+    """The function from a frame and its time to what a library finds. framebind sees textures of ``new_texture``."""
     vision, base = library.tasks.vision, library.tasks.BaseOptions
     common = {"running_mode": vision.RunningMode[mode.upper()]}
     cpu = base.Delegate.CPU
@@ -155,7 +162,10 @@ def _task(library: Any, clip: Clip, bundles: Path, mode: str) -> Callable[[Array
         task = vision.PoseLandmarker.create_from_options(options)
 
     def find(frame: Array, milliseconds: int) -> Found:
-        image = library.Image(image_format=library.ImageFormat.SRGB, data=frame)
+        if new_texture is None:
+            image = library.Image(image_format=library.ImageFormat.SRGB, data=frame)
+        else:
+            image = new_texture(cv2.cvtColor(frame, cv2.COLOR_RGB2RGBA))
         result = task.detect(image) if mode == "image" else task.detect_for_video(image, milliseconds)
         shapes = [np.array([each.score for each in face]) for face in getattr(result, "face_blendshapes", [])]
         masks = [mask.numpy_view()[..., 0] > 0.5 for mask in getattr(result, "segmentation_masks", None) or []]
@@ -197,10 +207,16 @@ def _solution(library: Any, module: str, kind: str, arguments: dict[str, Any]) -
     return find
 
 
-def compare(clip: Clip, photograph: Array, count: int, make: Callable[[Any], Callable[[Array, int], Found]]) -> Figures:
-    """The figures of a clip. ``make`` makes the function of a library."""
-    theirs: Any = import_module("mediapipe")
-    mine, oracle, again = (make(library) for library in (ours, theirs, theirs))
+def compare(
+    clip: Clip,
+    photograph: Array,
+    count: int,
+    make: Callable[..., Callable[[Array, int], Found]],
+    theirs: Any,
+    textured: dict[str, Any],
+) -> Figures:
+    """The figures of a clip. ``make`` makes the function of a library; ``textured`` are its arguments for framebind."""
+    mine, oracle, again = make(ours, **textured), make(theirs), make(theirs)
     alike, distances, shapes, masks, tracks, before = 0, [], [0.0], [1.0], [0, 0], [0, 0]
     floor: list[Array] = []
     floor_alike = 0
@@ -266,6 +282,8 @@ def main() -> None:
     parser.add_argument("--mode", choices=("video", "image"), default="video")
     parser.add_argument("--write-reference", type=Path)
     parser.add_argument("--solutions", action="store_true")
+    parser.add_argument("--texture", choices=("gl", "cl", "cuda"))
+    parser.add_argument("--beside", choices=("mediapipe", "framebind"), default="mediapipe")
     arguments = parser.parse_args()
     if arguments.write_reference:
         write_reference(arguments.write_reference, arguments.bundles)
@@ -283,18 +301,22 @@ def main() -> None:
         tasks = {name: CLIPS[name] for name in arguments.clip or CLIPS}
         folder, mode = arguments.bundles, arguments.mode
         work = {name: (clip, partial(_task, clip=clip, bundles=folder, mode=mode)) for name, clip in tasks.items()}
+    theirs: Any = ours if arguments.beside == "framebind" else import_module("mediapipe")
+    api = BY_NAME.get(arguments.texture or "")
     heading = False
-    for name, (clip, make) in work.items():
-        photograph = photographs.get(clip.photograph)
-        if photograph is None:
-            print(f"{name}: no photograph {clip.photograph}", file=sys.stderr)
-            continue
-        figures = compare(clip, photograph, arguments.frames, make)
-        if not heading:
-            print("| clip | " + " | ".join(figures) + " |\n|" + " --- |" * (len(figures) + 1))
-            heading = True
-        values = [f"{value:.4g}" if isinstance(value, float) else str(value) for value in figures.values()]
-        print(f"| {name} | " + " | ".join(values) + " |", flush=True)
+    with api.open_context() if api else nullcontext():
+        for name, (clip, make) in work.items():
+            photograph = photographs.get(clip.photograph)
+            if photograph is None:
+                print(f"{name}: no photograph {clip.photograph}", file=sys.stderr)
+                continue
+            textured = {"new_texture": api.new_texture} if api and clip.task != "pose" else {}
+            figures = compare(clip, photograph, arguments.frames, make, theirs, textured)
+            if not heading:
+                print("| clip | " + " | ".join(figures) + " |\n|" + " --- |" * (len(figures) + 1))
+                heading = True
+            values = [f"{value:.4g}" if isinstance(value, float) else str(value) for value in figures.values()]
+            print(f"| {name} | " + " | ".join(values) + " |", flush=True)
 
 
 def _made(rest: list[Any], library: Any) -> Callable[[Array, int], Found]:

@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from ai_edge_litert import schema_py_generated as schema
 
+import framebind as fb
+
 from .tflite_writer import DTYPES, Op, T
 
 _NAMES = {number: name for name, number in vars(schema.BuiltinOperator).items() if not name.startswith("_")}
@@ -29,7 +31,10 @@ def input_side(content: bytes) -> int:
 
 
 def embedded(content: bytes, batch: int = 1) -> Embedded:
-    """A model that its reader has checked. All that is computed from its inputs, of batch 1, gets ``batch``."""
+    """A model that its reader has checked. All that is computed from its inputs, of batch 1, gets ``batch``.
+
+    Raises ModelError if its tensors or operators are none that the writer has.
+    """
     model: Any = schema.ModelT.InitFromObj(schema.Model.GetRootAs(content, 0))
     graph = model.subgraphs[0]
     tensors = [_tensor(model, tensor) for tensor in graph.tensors]
@@ -57,6 +62,8 @@ def _enlarge(tensors: Sequence[T], operators: Sequence[Op], inputs: Sequence[int
 
 
 def _tensor(model: Any, tensor: Any) -> T:
+    if tensor.type not in DTYPES:
+        raise fb.ModelError(f"a network has a tensor of type {tensor.type}, which cannot be joined to other networks")
     quantization: Any = tensor.quantization or schema.QuantizationParametersT()
     scales = () if quantization.scale is None else quantization.scale
     data = model.buffers[tensor.buffer].data
@@ -71,6 +78,8 @@ def _tensor(model: Any, tensor: Any) -> T:
 def _operator(model: Any, operator: Any) -> Op:
     code = model.operatorCodes[operator.opcodeIndex]
     number = max(code.builtinCode, code.deprecatedBuiltinCode)
+    if number not in _NAMES:
+        raise fb.ModelError(f"a network has the operator {number}, which cannot be joined to other networks")
     is_custom = number == schema.BuiltinOperator.CUSTOM
     options: Any = operator.builtinOptions or operator.builtinOptions2
     if is_custom:
