@@ -1,9 +1,9 @@
-"""Runs framebind on each Python that pyproject.toml promises: import, a demo, and on the lowest one the quick tests.
+"""Runs framebind on each Python that pyproject.toml promises: import, a demo, MediaPipe's programs, some quick tests.
 
-``make pythons`` does it. The lowest Python gets the lowest version of every dependency that pyproject.toml allows, the
-others the newest ones. A Python is found as ``python3.N`` on the path or among those of pyenv. One that is not
-installed is named: for it the rules of ruff and basedpyright, which refuse syntax and library features newer than the
-lowest Python, are the only check.
+``make pythons`` does it; the quick tests are for the lowest one. The lowest Python gets the lowest version of every
+dependency that pyproject.toml allows, the others the newest ones. A Python is found as ``python3.N`` on the path or
+among those of pyenv. One that is not installed is named: for it the rules of ruff and basedpyright, which refuse syntax
+and library features newer than the lowest Python, are the only check.
 """
 
 from __future__ import annotations
@@ -54,6 +54,7 @@ def check(version: str, program: str, *, lowest: bool) -> None:
         _run(python, "-c", "import framebind", folder=folder)
         _run(python, "-m", "framebind", *DEMO, "--output", f"{folder}/painted.png", folder=folder)
         assert os.path.getsize(f"{folder}/painted.png") > 5000, "the demo's picture is empty"
+        _run(python, str(ROOT / "scripts" / "mediapipe_programs.py"), folder=folder)
     if lowest:
         _run(python, "-m", "pytest", "-q", "-n", "auto", "--dist", "worksteal", "--tier", "quick")
 

@@ -61,10 +61,14 @@ def found_at_anchors(count: int, values: int, at: dict[int, tuple[float, Sequenc
     return [boxes, logits]
 
 
-def one_face() -> bytes:
-    """A bundle for FaceLandmarker that sees one face in the middle of a picture, with all landmarks at one place."""
+def one_face(points: Array | None = None) -> bytes:
+    """A bundle for FaceLandmarker that sees one face in the middle of a picture, with all landmarks at one place.
+
+    ``points`` (478, 3) are other places, in pixels of the network's input, a square of 32.
+    """
     detector = found_at_anchors(896, 16, {16 * 8 * 2 + 8 * 2: (3.0, [0, 0, 32, 32, -5, -5, 5, -5, *[0] * 8])})
-    landmarks = np.tile(np.float32([16, 16, 0]), 478).reshape(1, 1, 1, 1434)
+    landmarks = np.tile(np.float32([16, 16, 0]), 478) if points is None else points
+    landmarks = landmarks.reshape(1, 1, 1, 1434)
     return bundle(
         {
             "face_detector.tflite": constant_network((1, 128, 128, 3), detector),

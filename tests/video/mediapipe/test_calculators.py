@@ -121,6 +121,7 @@ def test_a_mask_is_warped_as_opencv_does() -> None:
     matrix = np.array([[0.5, 0, 4], [0, 0.5, 6]])  # from a pixel of the picture to one of the mask
     expected = cv2.warpAffine(mask, matrix, (48, 40), flags=cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP)
     np.testing.assert_allclose(warped, expected, atol=1e-6)
+    assert not warp_mask(mask, region_matrix(region._replace(width=0), (48, 40)), (48, 40)).any()
 
 
 def test_landmarks_go_from_the_region_to_the_picture() -> None:

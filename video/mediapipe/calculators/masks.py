@@ -14,6 +14,8 @@ Size = tuple[int, int]
 
 FINE = 1024
 """Steps per pixel to which the parts of a coordinate are rounded (OpenCV's AB_SCALE)."""
+LEAST_AREA = 1e-12
+"""Area of a region, in pictures, below which nothing of its mask is seen."""
 KEPT = 0.7
 """The most that a smoothed mask keeps of the previous one."""
 
@@ -26,6 +28,8 @@ def warp_mask(mask: Array, matrix: Array, size: Size) -> Array:
     MediaPipe: pixels are points at whole coordinates, which are rounded to ``regions.STEPS`` per pixel.
     """
     whole = np.vstack([matrix.astype(np.float64), [0, 0, 1]])
+    if not np.isfinite(whole).all() or abs(np.linalg.det(whole)) < LEAST_AREA:
+        return np.zeros(size[::-1], np.float32)
     inverse = np.linalg.inv(whole)[:2]
     rows, columns = mask.shape
     inverse = inverse * np.array([[columns], [rows]]) / np.array([size[0], size[1], 1])

@@ -86,7 +86,13 @@ class TaskNetwork:
         for (tensor, kind), value in zip(self._inputs, values, strict=True):
             self._interpreter.set_tensor(tensor, np.ascontiguousarray(value, kind))
         self._interpreter.invoke()
-        return [_real(self._interpreter.get_tensor(tensor), *scale) for tensor, scale in self._outputs]
+        return [_real(self._output(tensor), *scale) for tensor, scale in self._outputs]
+
+    def _output(self, tensor: int) -> Array:
+        try:
+            return self._interpreter.get_tensor(tensor)
+        except ValueError as error:  # LiteRT's: nothing computes the output
+            raise fb.ModelError(f"{self.name} has an output {tensor} without values: {error}") from error
 
     def run_on(self, pixels: Array, region: Region, *, replicate: bool = True) -> list[Array]:
         """The outputs for a region of a picture (height, width, 3), uint8."""
