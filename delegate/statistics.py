@@ -222,7 +222,7 @@ def work_of(step: Step, picture_bytes: int | None = None) -> StepWork:
     shape = (0, 0, 0, 0) if counted is None or isinstance(counted, Table | Plane) else counted.shape
     weights = [view for name, view in views.items() if isinstance(view, Table) and name.endswith("weights")]
     factors = sum((8 if view.storage == "u16" else 4) * view.count for view in weights)
-    if source.name == "matmul":
+    if source.name in ("matmul", "matrix_product"):
         factors += shape[3] * int(dict(source.constants)["DEPTH"])
     pictures = [view for view in views.values() if isinstance(view, Sampled)]
     sampled = sum(4 * math.prod(view.shape[1:3]) if picture_bytes is None else picture_bytes for view in pictures)

@@ -10,9 +10,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...operation import Collapsed, Launch, Lowering, Operation, Parsed, TfliteNode, TfliteOp, Unsupported
+from ...target import Target
 from ...tensor import TensorId, broadcast_shape, ranked
 from ..arguments import require_float
 from .packing import pack_bias
+
+WARP = 32
+"""Invocations that multiply fragments together."""
+WORTH_A_TILE = 16
+"""The least rows, columns and terms of a product by matrix units: a step has 16 rows and terms, and 32 columns."""
 
 
 @dataclass(frozen=True)
@@ -83,10 +89,32 @@ def launch_product(
         outer, inner = (1, 1, *shape[:-2])[-2:]
         constants |= {f"{name}_ROWS": shape[-2], f"{name}_TRANSPOSED": int(is_transposed)}
         constants |= {f"{name}_OUTER": inner if outer > 1 else 0, f"{name}_INNER": 1 if inner > 1 else 0}
-    group_count = lowering.groups_for(lowering.outputs[0])
-    reads = {"first": tensors[0], "second": tensors[1]}
+    reads: dict[str, TensorId] = {"first": tensors[0], "second": tensors[1]}
+    writes: dict[str, TensorId] = {"dst": lowering.outputs[0]}
     arrays = {"bias": pack_bias(bias, columns)}
-    return Launch("matmul", reads, {"dst": lowering.outputs[0]}, group_count, constants, arrays)
+    target = lowering.target
+    if (target.matrix_units and min(rows, columns, depth) >= WORTH_A_TILE) or "matrix_product" in target.fixed:
+        more, group_count = _tiles(target, (math.prod(batches), rows, columns, depth))
+        exchange = 1 if target.matrix_units else 3 * target.group_size
+        local = (("float4", "exchange", exchange),)
+        return Launch("matrix_product", reads, writes, group_count, constants | more, arrays, local)
+    return Launch("matmul", reads, writes, lowering.groups_for(lowering.outputs[0]), constants, arrays)
+
+
+def _tiles(target: Target, sizes: tuple[int, int, int, int]) -> tuple[dict[str, int | float], int]:
+    """The constants of a product by tiles, and its work-groups: large tiles if they keep the device busy."""
+    batches, rows, columns, depth = sizes
+
+    def tiles(size: int) -> int:
+        return batches * -(-rows // (16 * size)) * -(-columns // (32 * size))
+
+    size = 2 if tiles(2) * WARP >= target.invocations else 1
+    size = target.decide("matrix_product", size)
+    constants: dict[str, int | float] = {
+        "HEIGHT": size, "WIDTH": size, "STEPS": -(-depth // 16), "ROW_TILES": -(-rows // (16 * size)),
+        "COLUMN_TILES": -(-columns // (32 * size)), "TILES": tiles(size),
+    }  # fmt: skip
+    return constants, -(-tiles(size) // (target.group_size // WARP))
 
 
 TFLITE = (

@@ -98,9 +98,9 @@ def test_the_kernels_of_single_nodes_compile(architecture: int) -> None:
 
 
 @pytest.mark.parametrize("architecture", ALL_ARCHITECTURES)
-@pytest.mark.parametrize("name", ["attention", "samples", "movements"])
+@pytest.mark.parametrize("name", ["attention", "samples", "movements", "correlation"])
 def test_the_kernels_of_small_networks_compile(name: str, architecture: int) -> None:
-    """Attention with its layer norm, on matrix units if the architecture has them; samples; copies in chains."""
+    """Attention with its layer norm, and products, on matrix units if the architecture has them; samples; copies."""
     model, _ = NETWORKS[name]()
     for storage in STORAGES:
         _, program = program_on_null(model, storage, device_of(architecture))

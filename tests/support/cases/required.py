@@ -45,6 +45,7 @@ KERNELS_ELSEWHERE = {
     "matrix_attention": "tests/kernels/test_attention.py",
     "matrix_conv": "tests/kernels/matrix_units/test_matrix_conv.py",
     "matrix_patch": "tests/kernels/matrix_units/test_matrix_patch.py",
+    "matrix_product": "tests/kernels/matrix_units/test_matrix_product.py",
     "max_indices": "tests/kernels/test_custom_operators.py",
     "moments": "tests/kernels/test_operators.py",
     "normalized_conv": "tests/kernels/matrix_units/test_normalized_conv.py",

@@ -247,6 +247,15 @@ def movements() -> tuple[bytes, list[Array]]:
     return f.model(f.reshape(back, 2, 12, 12, 15)), [values(2, 12, 15, 24)]
 
 
+def correlation() -> tuple[bytes, list[Array]]:
+    """The products of all pixels of two pictures, as RAFT compares them, and of these with a third tensor."""
+    f = Formula((1, 70, 40), (1, 50, 40), (1, 50, 36))
+    products = f.add("BATCH_MATMUL", f.add("NEG", 0), 1, shape=(1, 70, 50), adjX=False, adjY=True)
+    scaled = f.add("MUL", products, f.constant(40**-0.5))
+    result = f.add("BATCH_MATMUL", f.add("TANH", scaled), 2, shape=(1, 70, 36), adjX=False, adjY=False)
+    return f.model(result), [values(*f.shape(tensor), seed=tensor) for tensor in f.inputs]
+
+
 def selection() -> tuple[bytes, list[Array]]:
     """The hundred largest of each row's scores, and their places."""
     rows, count, best = 3, 5000, 100
@@ -259,6 +268,6 @@ def selection() -> tuple[bytes, list[Array]]:
 NETWORKS: dict[str, Network] = {
     "attention": attention, "samples": samples, "dense convolutions": dense_convolutions, "movements": movements,
     "style": style, "bottlenecks": bottlenecks, "separable pairs": separable_pairs, "selection": selection,
-    "deformable attention": deformable_attention,
+    "deformable attention": deformable_attention, "correlation": correlation,
 }  # fmt: skip
 """The networks by name."""
