@@ -1,10 +1,11 @@
-"""Times dense convolutions as separate launches on CUDA: by warps alone, and by tiles in local memory.
+"""Times dense convolutions as separate launches on CUDA: by warps alone, by tiles in local memory, and by warpgroups.
 
     python benchmarks/dense.py [--tiles 8] [--storage f16] [--json FILE] [NAME ...]
 
 Layers are those of unet_512, yolov8n_640, resnet18_224 and deeplab_mnv2_513, with zeros around. For each the script
-prints the time of matrix_conv.kern by its rule, then those of the likeliest tiles of tiled_conv.kern, the rule's first,
-in microseconds per launch of a graph, TFLOPS, and the largest difference between the results as a part of the largest.
+prints the time of matrix_conv.kern by its rule, then those of the likeliest tiles of tiled_conv.kern and, of halves on
+a GPU that has it, of warpgroup_conv.kern, each rule's first: in microseconds per launch of a graph, TFLOPS, and the
+largest difference between the results as a part of the largest.
 """
 
 from __future__ import annotations
@@ -27,9 +28,11 @@ from framebind.kernels.operation import Launch, Lowering
 from framebind.kernels.ops.convolution.conv import Convolution, launch_convolution
 from framebind.kernels.ops.convolution.fma_conv import fma_tiles
 from framebind.kernels.ops.convolution.matrix_conv import choose_matrix_tile
+from framebind.kernels.ops.convolution.packing import pack_bias
 from framebind.kernels.ops.convolution.tiled_conv import Grid, tile_candidates
+from framebind.kernels.ops.convolution.warpgroup_conv import launch_warpgroups, room, warpgroup_candidates
 from framebind.kernels.ops.window import SAME, Window
-from framebind.kernels.target import Target
+from framebind.kernels.target import Target, TuningChoice
 from framebind.kernels.tensor import Shape, TensorId, slices
 from framebind.kernels.views import Sliced
 from framebind.video.apis import BY_NAME
@@ -88,7 +91,7 @@ def bind(device: Device, layer: Layer, storage: Literal["f32", "f16"]) -> Bound:
 
 
 def launches(target: Target, bound: Bound, tiles: int) -> Iterator[tuple[str, Launch]]:
-    """The launch of the kernel of single warps or invocations, and those of the likeliest tiles."""
+    """The launch of the kernel of single warps or invocations, and those of the likeliest tiles of the others."""
     shapes: dict[TensorId, Shape] = {0: bound.src.shape, 1: bound.dst.shape}
     _, rows, columns, channels = bound.dst.shape
     window, depth = bound.operation.window, slices(bound.src.shape[3])
@@ -107,6 +110,15 @@ def launches(target: Target, bound: Bound, tiles: int) -> Iterator[tuple[str, La
         fixed = replace(target, fixed={name: tile} if name else {"fma_conv": None})
         lowering = Lowering((0,), (1,), shapes.__getitem__, lambda shape: 2, fixed)
         yield f"{name} {tuple(tile)}" if name else "general", launch_convolution(lowering, 0, bound.operation)
+    if not room(target) or bound.src.storage != "f16":
+        return
+    lowering = Lowering((0,), (1,), shapes.__getitem__, lambda shape: 2, target)
+    bias, weights = pack_bias(None, channels), bound.operation.weights
+    for tile in warpgroup_candidates(window, bound.src.shape, grid, target)[:tiles]:
+        choice = TuningChoice("warpgroup_conv", (tile,))
+        launch = launch_warpgroups(lowering, 0, window, grid, lambda: weights, bias, choice)
+        octets = {"OCTETS": int(depth % 2 == 0)}
+        yield f"warpgroup_conv {tuple(tile)}", replace(launch, constants=launch.constants | octets)
 
 
 def microseconds(device: Device, step: Step) -> list[float]:
@@ -142,8 +154,9 @@ def main(
             bound = bind(device, LAYERS[name], storage)
             products = math.prod(bound.dst.shape) * math.prod(bound.operation.window.size) * bound.src.shape[3]
             expected: npt.NDArray[np.float32] | None = None
-            for label, launch in launches(target, bound, tiles):
-                step = make_step(device, bound, launch)
+            steps = {label: make_step(device, bound, launch) for label, launch in launches(target, bound, tiles)}
+            device.record(list(steps.values()), "separate").release()  # compiles them together
+            for label, step in steps.items():
                 taken = microseconds(device, step)
                 found = result(device, bound)
                 expected = found if expected is None else expected

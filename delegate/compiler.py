@@ -13,6 +13,7 @@ from ..kernels.tensor import TensorId
 from ..kernels.views import Storage
 from .cache.cache import Cache
 from .cache.stopwatch import Stopwatch
+from .lower.halves import take_halves
 from .lower.launches import Lowered
 from .lower.merge import REWRITES, Rewrite, merge
 from .lower.pack import Constants, Key, PackedConstant, Wanted, list_constants, pack_constants
@@ -71,6 +72,7 @@ def compile_program(
     lowered = time("lower", merge, lowered, rewrites)
     storages = dict(time("lower", storage_rule, lowered, storage))
     storages.update((tensor, "i32") for tensor in lowered.integers)
+    lowered = time("lower", take_halves, lowered, storages)
     wanted = time("pack", list_constants, lowered, graph)
     (block, constants), packed = time("pack", _pack, wanted, storage, traits, cache, f"{name} {encode(tuning)}")
     return CompiledProgram(graph, lowered, tuning, storages, block, constants, packed)

@@ -53,6 +53,10 @@ class Traits:
     """Bytes of the words in which kernels read a picture's bytes: a buffer of a user's has whole words."""
     matrix_units: bool = False
     """True if kernels can multiply fragments of matrices: MULTIPLY_FRAGMENTS in kernels/codegen/prelude.fragments."""
+    warpgroup_bytes: int = 0
+    """The most local memory of a work-group whose warpgroups multiply matrices in it (kernels/codegen/warpgroups.py); 0
+    if the device has none.
+    """
     early_launches: bool = False
     """True if kernels start before the end of the one before them: AWAIT_INPUTS in kernels/codegen/texts.py."""
     lowers_clock: bool = False
@@ -64,7 +68,7 @@ class Traits:
         return Target(
             self.group_size, self.invocations, self.matrix_units, max_group_size=self.max_group_size, name=self.name,
             local_bytes=self.local_bytes, max_buffer_bytes=self.max_buffer_bytes, max_memories=self.max_memories,
-            early_launches=self.early_launches,
+            early_launches=self.early_launches, warpgroup_bytes=self.warpgroup_bytes,
         )  # fmt: skip
 
 

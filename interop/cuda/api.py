@@ -57,6 +57,7 @@ _SIGNATURES: dict[str, tuple[Any, ...]] = {
     "cuGraphicsGLRegisterImage": (_OUT, _UINT, _UINT, _UINT),
     "cuGraphicsUnregisterResource": (_HANDLE,),
     "cuGraphicsMapResources": (_UINT, _OUT, _HANDLE),
+    "cuFuncSetAttribute": (_HANDLE, _INT, _INT),
     "cuGraphicsUnmapResources": (_UINT, _OUT, _HANDLE),
     "cuGraphicsResourceGetMappedPointer_v2": (_OUT, _OUT, _HANDLE),
     "cuGraphicsSubResourceGetMappedArray": (_OUT, _HANDLE, _UINT, _UINT),

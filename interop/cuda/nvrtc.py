@@ -23,6 +23,8 @@ log = logging.getLogger("framebind")
 INSTALL = "pip install nvidia-cuda-nvrtc cuda-pathfinder"
 OPTIONS = ("--std=c++17", "--device-as-default-execution-space", "--disable-warnings")
 """Compiler options for every text: helper functions run on the GPU."""
+WARPGROUPS = 90
+"""The compute capability that multiplies by whole warpgroups."""
 MOST_PROCESSES = 16
 """Processes that compile at once, and threads of one, at most. More were not measured."""
 LEAST_KERNELS = 4
@@ -101,13 +103,18 @@ def machine_codes(texts: Sequence[str], architecture: int) -> list[bytes]:
 
     A text whose process fails is compiled here afterwards.
     """
-    options = (*OPTIONS, *_threads(len(texts)), f"--gpu-architecture=sm_{architecture}")
+    options = (*OPTIONS, *_threads(len(texts)), f"--gpu-architecture={_name(architecture)}")
     with contextlib.ExitStack() as stack:
         others = [stack.enter_context(_compiling(text, options)) for text in texts[1:]]
         codes = [_compiled_here(texts[0], options)]
         for text, process in zip(texts[1:], others, strict=True):
             codes.append(_answer(process) or _compiled_here(text, options))
     return codes
+
+
+def _name(architecture: int) -> str:
+    """The architecture's name, with the instructions that no other has if the kernels use them: wgmma of 9.0."""
+    return f"sm_{architecture}{'a' if architecture == WARPGROUPS else ''}"
 
 
 def processes(kernels: int) -> int:

@@ -14,8 +14,10 @@ INVOCATIONS_PER_UNIT = 512
 """The least number of invocations of a program that a compute unit keeps resident. It limits their registers to 128, as
 NVIDIA's OpenCL compiler does.
 """
-RESIDENT = {"tiled_conv": 2}
+RESIDENT = {"tiled_conv": 2, "warpgroup_conv": 2}
 """The groups of a kernel of halves, launched by itself, that a compute unit must have registers for."""
+STATIC_BYTES = 48 << 10
+"""The most local memory that a kernel may declare. More is given to it by the launch."""
 _WRAPPING = (("ADD", "+"), ("SUB", "-"), ("MUL", "*"))
 _INTEGERS = {
     "int8": "signed char", "uint8": "unsigned char", "int16": "short", "bool": "unsigned char", "int32": "int",
@@ -101,7 +103,7 @@ class Cuda(CFamily):
         halves = any(argument.name == "src" and _is_half(argument) for argument in source.arguments)
         bounds = f"{source.group_size}, {RESIDENT.get(source.name, 1) if halves else 1}"
         lines.append(_entry(source.name, bounds, self.kernel_parameters(source, elements)))
-        lines += [f"  __shared__ {kind} {name}[{count}];" for kind, name, count in source.shared]
+        lines += _local_arrays(source)
         lines += [] if awaits_inputs(source) else ["  AWAIT_INPUTS;"]
         return [*lines, "  int GROUP_ID = (int)blockIdx.x;", line_of_body(source, tile), tile.body, "}\n"]
 
@@ -143,6 +145,23 @@ def _stored_type(argument: Argument) -> str:
 
 def _cast(buffer: Buffer, kind: str) -> str:
     return f"({'const ' if buffer.read_only else ''}{kind}*){buffer.name}"
+
+
+def dynamic_bytes(source: KernelSource) -> int:
+    """The local memory that the launch of a kernel gives to it: all, or none if the kernel declares it."""
+    return source.local_bytes if source.local_bytes > STATIC_BYTES else 0
+
+
+def _local_arrays(source: KernelSource) -> list[str]:
+    """The declarations of a kernel's local arrays."""
+    if not dynamic_bytes(source):
+        return [f"  __shared__ {kind} {name}[{count}];" for kind, name, count in source.shared]
+    lines, place = ["  extern __shared__ float4 local_arrays[];"], 0
+    for kind, name, count in source.shared:
+        assert kind == "float4"  # whatever follows is aligned
+        lines.append(f"  float4* {name} = local_arrays + {place};")
+        place += count
+    return lines
 
 
 def _entry(name: str, bounds: str, parameters: str) -> str:

@@ -11,7 +11,8 @@ from .macro import SLICE, Macro, constant, literal
 from .planes import texel_read
 from .reads import Lines, read_lines, stored_and_applied, with_input_ops
 from .source import Argument, Buffer, KernelSource, storage_of
-from .texts import loads_fragments, multiplies_pairs, tile_function, with_integers
+from .texts import loads_fragments, multiplies_octets, multiplies_pairs, tile_function, with_integers
+from .warpgroups import warpgroup_macros
 from .writes import write_macro
 
 
@@ -44,6 +45,8 @@ def definitions(source: KernelSource, dialect: Dialect, elements: Mapping[str, s
     lines += _half_reads(source, dialect, buffers)
     if loads_fragments(source.name):
         lines += [*_fragment_macros(source, dialect, buffers), *stored_and_applied(source.input_ops)]
+    if multiplies_octets(source.name):
+        lines += warpgroup_macros(source, dialect, buffers)
     return [str(line) for line in lines]
 
 

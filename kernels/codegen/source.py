@@ -144,6 +144,11 @@ class KernelSource:
     """True if the kernel computes on int32: in its text, epilogue and access macros int4 replaces float4."""
 
     @property
+    def local_bytes(self) -> int:
+        """The bytes of its arrays in local memory."""
+        return sum(count * (16 if kind == "float4" else 4) for kind, _, count in self.shared)
+
+    @property
     def destination(self) -> str:
         """The name of the first argument that is written."""
         return next((a.name for a in self.arguments if "w" in a.access), "")

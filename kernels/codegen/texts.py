@@ -20,6 +20,7 @@ always braces. Helper functions take and return values only. Memory is reached t
     MULTIPLY_ROWS(sum, a, b, v), MULTIPLY_ROW_PAIRS   MULTIPLY_FRAGMENTS with weights as rows: see prelude.fragments
     SUMS, TO_SUMS(v), FROM_SUMS(sum)   the type of their sums, float4 or, of bytes, int4; of a float4, and the reverse
     LOCAL_WEIGHTS(array)[i], RINGED   fragment number i of weights there; whether they are halves, as its size assumes
+    MULTIPLY_TILE, COPY_OCTET(src, ...), COPY_STAGE(weights, ...)   products of whole warpgroups: see warpgroups.py
     TO_FRAGMENT(v), FROM_FRAGMENT(v)   a float4 as a fragment, and the reverse
     POSITION(dst, i, b, y, x, s)   declares the ints b, y, x, s: where item number i of a tensor's slices lies
     UNROLL, UNROLL2, UNROLL4       before a loop: all its rounds, two or four at once, if a compiler can be told so
@@ -129,7 +130,7 @@ def tile_function(name: str) -> TileText:
     return TileText(
         helpers,
         re.sub(
-            r"\b(READ|READ_HALVES|WRITE|LOAD4|STORE4|POSITION|FRAGMENT|STORED|APPLIED|COPY_FRAGMENTS)\((\w+),\s*",
+            r"\b(READ|READ_HALVES|WRITE|LOAD4|STORE4|POSITION|FRAGMENT|STORED|APPLIED|COPY_FRAGMENTS|COPY_OCTET|COPY_STAGE)\((\w+),\s*",
             r"\1_\2(",
             body,
         ),
@@ -145,6 +146,11 @@ def awaits_inputs(source: KernelSource) -> bool:
 def loads_fragments(name: str) -> bool:
     """Whether a kernel's text loads fragments for matrix units."""
     return "FRAGMENT_" in tile_function(name).body
+
+
+def multiplies_octets(name: str) -> bool:
+    """Whether a kernel's text multiplies by whole warpgroups."""
+    return "MULTIPLY_TILE" in tile_function(name).body
 
 
 def multiplies_pairs(name: str) -> bool:

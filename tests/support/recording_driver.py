@@ -25,7 +25,7 @@ LIBRARIES = ("libcuda", "libnvrtc")
 CONTEXT, OTHER_STREAM, MAPPED = 0xC0, 0x5EED, 0xB0FFE4
 MACHINE_CODE = b"what the compiler says"
 """A cubin, or the log of a failure."""
-_ATTRIBUTES = {1: 1024, 8: 49152, 16: 132, 39: 2048, 75: 9, 76: 0, 95: 1}
+_ATTRIBUTES = {1: 1024, 8: 49152, 16: 132, 39: 2048, 75: 9, 76: 0, 95: 1, 97: 232448}
 _INVALID_VALUE, _INVALID_IMAGE, _NOT_READY = 1, 200, 600
 
 

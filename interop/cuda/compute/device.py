@@ -20,6 +20,7 @@ from ..api import ask, attribute, check, driver, driver_version
 from ..arrays import CudaArray, new_array
 from ..context import CudaContext
 from ..gl_sharing import GlObjects
+from ..nvrtc import WARPGROUPS
 from ..objects import IMAGE_FORMATS, CudaImage, new_image
 from ..user_objects import as_cuda_object
 from .commands import ALIGNMENT, CudaCommandList
@@ -28,7 +29,7 @@ from .graph import has_early_launches, record_as_graph
 from .one_dispatch import CooperativeLaunch, record_as_one
 from .recording import CudaKernel, build_kernels
 
-_MAX_THREADS_PER_BLOCK, _SHARED_BYTES_PER_BLOCK, _THREADS_PER_UNIT = 1, 8, 39
+_MAX_THREADS_PER_BLOCK, _SHARED_BYTES_PER_BLOCK, _THREADS_PER_UNIT, _MOST_SHARED_BYTES = 1, 8, 39, 97
 """CUdevice_attribute."""
 _TENSOR_CORES_OF_FLOATS = 80
 """The first compute capability whose tensor cores multiply tf32."""
@@ -63,6 +64,7 @@ class CudaDevice(BaseDevice[CudaKernel, CudaCommandList, CooperativeLaunch]):
             max_textures=_PARAMETER_BYTES // _POINTER_BYTES,
             memories_per_float4=16 // _POINTER_BYTES,
             matrix_units=context.capability >= _TENSOR_CORES_OF_FLOATS,
+            warpgroup_bytes=attribute(number, _MOST_SHARED_BYTES) if context.capability == WARPGROUPS else 0,
             early_launches=has_early_launches(context),
         )
 

@@ -7,16 +7,19 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ....kernels.codegen.cuda import dynamic_bytes
 from ....kernels.codegen.source import KernelSource
 from ...binaries import BinaryStore
 from ...device import Resource, Slot, Step
-from ..api import driver
+from ..api import check, driver
 from ..arrays import CudaArray
 from ..build import Function, build_together, offer
 from ..context import CudaContext
 from ..objects import CudaImage
 
 Call = tuple[Callable[..., int], tuple[Any, ...]]
+_MOST_LOCAL_BYTES = 8
+"""CUfunction_attribute: the most local memory that a launch may give to the kernel."""
 Place = Any
 """Two 64-bit words in memory that are a kernel's parameter: a pointer, and the pitch if it is a picture."""
 Floats = Any
@@ -44,6 +47,11 @@ def build_kernels(context: CudaContext, kernels: Sequence[CudaKernel], store: Bi
     missing = [kernel for kernel in kernels if kernel.built is None]
     functions = build_together(context, [kernel.source for kernel in missing], store)
     for kernel, function in zip(missing, functions, strict=True):
+        local = dynamic_bytes(kernel.source)
+        if local:
+            with context.entered():
+                what = f"giving kernel '{kernel.source.name}' {local} bytes of local memory"
+                check(driver().cuFuncSetAttribute(function.handle, _MOST_LOCAL_BYTES, local), what)
         kernel.built = function
 
 
@@ -100,11 +108,15 @@ class Recording:
         floats = self.parameters[step, argument] = (ctypes.c_float * len(values))(*values)
         return [(ctypes.c_float * 4).from_buffer(floats, 16 * i) for i in range(len(values) // 4)]
 
-    def launch(self, context: CudaContext, function: Function, places: Sequence[Any], grid: int, group: int) -> Call:
-        """The call that launches a kernel with parameters at these places in memory."""
+    def launch(
+        self, context: CudaContext, function: Function, places: Sequence[Any], grid: int, group: int, local: int = 0
+    ) -> Call:
+        """The call that launches a kernel with parameters at these places in memory, and ``local`` bytes of local
+        memory beside what the kernel declares.
+        """
         addresses = parameter_array(places)
         self.kept += [function, places, addresses]
-        sizes = map(ctypes.c_uint, (grid, 1, 1, group, 1, 1, 0))
+        sizes = map(ctypes.c_uint, (grid, 1, 1, group, 1, 1, local))
         return driver().cuLaunchKernel, (
             ctypes.c_void_p(function.handle), *sizes, ctypes.c_void_p(context.stream), addresses, None,
         )  # fmt: skip
@@ -128,7 +140,8 @@ def record_separately(
         for argument in source.pictures:
             places += recording.floats(number, argument.name, step.parameters[argument.name])
         function = step.kernel.function(store)
-        call = recording.launch(context, function, places, step.group_count, source.group_size)
+        local = dynamic_bytes(source)
+        call = recording.launch(context, function, places, step.group_count, source.group_size, local)
         recording.dispatches.append((step.label, call))
         recording.calls.append((context.call, (call[0], *call[1])))
     return recording

@@ -22,7 +22,7 @@ from ...operation import (
     Unsupported,
 )
 from ...target import TuningChoice
-from ...tensor import TensorId, slices
+from ...tensor import Shape, TensorId, slices
 from ..arguments import INFINITE_SUMS, require_float
 from ..window import Window, dilated_window
 from .blocks import Block, block_candidates
@@ -43,10 +43,11 @@ from .heuristics import (
 )
 from .matrix_conv import matrix_constants, matrix_memory, matrix_tile_candidates, slice_ownership, uses_matrix_units
 from .matrix_patch import launch_matrix_patches, uses_patches
-from .packing import pack_bias, pack_fragments, pack_weights
+from .packing import pack_bias, pack_fragments, pack_weights, whole_slices
 from .patch_conv import launch_patches
 from .row_conv import RowTile, is_flat, launch_rows, row_clocks, row_tiles
 from .tiled_conv import ConvTile, Grid, launch_tiled_convolution, paired, takes_rows, tile_choice
+from .warpgroup_conv import launch_warpgroups, warpgroup_choice
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,20 @@ class Convolution(Operation):
 
     def lower(self, lowering: Lowering) -> list[Launch]:
         launch = launch_convolution(lowering, lowering.inputs[0], self)
-        return [replace(launch, fusion=replace(launch.fusion, convolution=self))]
+        fusion = replace(launch.fusion, convolution=self)
+        return [replace(launch, fusion=fusion, halves=self._by_warpgroups(lowering))]
+
+    def _by_warpgroups(self, lowering: Lowering) -> Launch | None:
+        """The launch by warpgroups for halves, if the device has them and they are faster."""
+        reads, writes = (lowering.shape(tensor) for tensor in (lowering.inputs[0], lowering.outputs[0]))
+        grid = Grid((writes[1], writes[2]), slices(writes[3]))
+        most = _clocks_by_warps(reads, writes, self.window)
+        least = TILED_LEAST_POINTWISE if math.prod(self.window.size) == 1 else 0  # shorter ones were not measured
+        choice = warpgroup_choice(lowering, lowering.inputs[0], self.window, grid, least, most)
+        if choice is None or self.by_bytes:
+            return None
+        weights, bias = partial(whole_slices, self.weights), pack_bias(self.bias, writes[3])
+        return launch_warpgroups(lowering, lowering.inputs[0], self.window, grid, weights, bias, choice)
 
 
 def launch_convolution(lowering: Lowering, source: TensorId, operation: Convolution) -> Launch:
@@ -111,7 +125,7 @@ def _tile_choice(lowering: Lowering, source: TensorId, operation: Convolution) -
     grid, taps = Grid((writes[1], writes[2]), slices(writes[3])), math.prod(operation.window.size)
     if takes_rows(operation.window, reads):
         return tile_choice(lowering, source, operation.window, grid, TILED_LEAST_PICTURE, as_bytes=by_bytes)
-    most = WARP_TILES_START + math.prod(writes) * taps * reads[3] / WARP_TILES_PRODUCTS
+    most = _clocks_by_warps(reads, writes, operation.window)
     least = TILED_LEAST_POINTWISE if taps == 1 else TILED_LEAST_PRODUCTS
     return tile_choice(lowering, source, operation.window, grid, least, most, as_bytes=by_bytes)
 
@@ -138,13 +152,14 @@ def _launch_fma_tiles(
 ) -> Launch:
     """One dispatch by tiles in local memory, without matrix units."""
     _, rows, columns, channels = lowering.shape(lowering.outputs[0])
-    grid, weights = Grid((rows, columns), slices(channels)), operation.weights
-
-    def padded() -> np.ndarray:
-        return np.concatenate([weights, np.zeros((4 * grid.slices - channels, *weights.shape[1:]), weights.dtype)])
-
+    grid, padded = Grid((rows, columns), slices(channels)), partial(whole_slices, operation.weights)
     bias = pack_bias(operation.bias, channels)
     return launch_fma_tiles(lowering, source, operation.window, grid, padded, bias, choice)
+
+
+def _clocks_by_warps(reads: Shape, writes: Shape, window: Window) -> float:
+    """An estimate of the clocks that ``_launch_warp_tiles`` takes with halves."""
+    return WARP_TILES_START + math.prod(writes) * math.prod(window.size) * reads[3] / WARP_TILES_PRODUCTS
 
 
 def _launch_warp_tiles(lowering: Lowering, source: TensorId, operation: Convolution) -> Launch:

@@ -153,6 +153,33 @@ FMA_STEP, FMA_BLOCK = 62, 690
 FMA_CANDIDATES = 4
 """The number of tiles that ``SUSTAINED_SPEED`` measures."""
 
+# warpgroup_conv.kern: products of warpgroups
+
+WARPGROUP_PARTS, WARPGROUP_PLANES = (1, 2, 3, 4, 6), (2, 3, 4, 6, 8, 16)
+"""The divisions of the channels among tiles, and the planes of a block, that are considered."""
+WARPGROUP_STAGE_BYTES = (9 << 10, 18 << 10, 36 << 10)
+"""The most weights of a stage that are considered."""
+WARPGROUP_MOST_SUMS = 16
+"""The most sums of an invocation, in float4."""
+WARPGROUP_REGISTERS, WARPGROUP_UNIT_REGISTERS, WARPGROUP_UNIT_BYTES = 60, 1 << 16, 227 << 10
+"""Registers of an invocation beside its sums; registers and local memory of a unit."""
+WARPGROUP_CANDIDATES = 4
+"""The number of tiles that ``SUSTAINED_SPEED`` measures."""
+WARPGROUP_GAIN = 0.9
+"""The most of another kernel's estimated time for which warpgroups take its place."""
+# Fitted to the times of 120 tiles of 15 layers on an H200, 9% off in the mean; clocks of a compute unit.
+WARPGROUP_OCTET_CLOCKS, WARPGROUP_RESULT_CLOCKS, WARPGROUP_STAGE_WORK, WARPGROUP_MIX = 0.48, 0.23, 230, 0.83
+"""The time of an octet that is copied, of a result, and of a stage; and the part of the shorter one of products and
+copies that is not hidden behind the other.
+"""
+WARPGROUP_LATENCY, WARPGROUP_BYTE_CLOCKS, WARPGROUP_STAGE, WARPGROUP_NO_OVERLAP = 430, 0.24, 20, 100
+"""In one group, where all follow one another: the least time of a stage, that of a byte of its weights, and what comes
+on top, also if products do not go on in the next stage.
+"""
+WARPGROUP_BLOCK, WARPGROUP_CHAIN_OCTET_CLOCKS, WARPGROUP_SPLIT, WARPGROUP_TILE = 580, 1.1, 38, 380
+WARPGROUP_LAUNCH = 1700
+"""The time of a launch; and in one group, that of a block, an octet, eight sums of another warpgroup, and a tile."""
+
 # matrix_patch.kern: large windows over few channels by matrix units
 
 MATRIX_PATCH_SLICES, MATRIX_PATCH_CHANNELS = 2, 16

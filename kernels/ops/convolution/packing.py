@@ -35,6 +35,12 @@ def pack_weights(weights: np.ndarray) -> PackedArray:
     return PackedArray(height * width * slices(in_) * 4 * slices(out), pack)
 
 
+def whole_slices(weights: np.ndarray) -> np.ndarray:
+    """OHWI weights with zeros for the output channels that the last slice lacks."""
+    missing = -len(weights) % 4
+    return np.concatenate([weights, np.zeros((missing, *weights.shape[1:]), weights.dtype)])
+
+
 def pack_depthwise(weights: np.ndarray) -> PackedArray:
     """(1, H, W, O) weights as (n, 4) float32 in the order [ky][kx][slice][lane]."""
     _, height, width, channels = weights.shape

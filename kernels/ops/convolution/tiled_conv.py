@@ -35,7 +35,7 @@ from .heuristics import (
     UNIT_INVOCATIONS,
 )
 from .matrix_conv import WARP
-from .packing import pack_bias, pairs_of_bytes
+from .packing import pack_bias, pairs_of_bytes, whole_slices
 
 
 class ConvTile(NamedTuple):
@@ -241,8 +241,7 @@ def launch_tiled_convolution(
     grid = Grid((rows, columns), slices(channels))
 
     def padded() -> np.ndarray:
-        numbers = pairs_of_bytes(weights) if as_bytes else weights
-        return np.concatenate([numbers, np.zeros((4 * grid.slices - channels, *numbers.shape[1:]), numbers.dtype)])
+        return whole_slices(pairs_of_bytes(weights) if as_bytes else weights)
 
     return launch_tiles(lowering, source, window, grid, padded, pack_bias(bias, channels), choice, as_bytes=as_bytes)
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import struct
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 
@@ -25,6 +26,7 @@ from .fma_conv import fma_choice, launch_fma_tiles
 from .heuristics import FMA_LEAST_TRANSPOSED, TILED_LEAST_TRANSPOSED
 from .packing import pack_bias, pack_weights, pairs_of_bytes
 from .tiled_conv import Grid, launch_tiles, tile_choice
+from .warpgroup_conv import launch_warpgroups, warpgroup_choice
 
 
 @dataclass(frozen=True)
@@ -63,9 +65,10 @@ class TransposeConvolution(Operation):
         _, height, width, _ = lowering.shape(lowering.inputs[0])
         _, rows, columns, channels = lowering.shape(lowering.outputs[0])
         top, left = self.padding_before((height, width), (rows, columns))
-        tiled = self._tiled(lowering, (top, left))
+        window, grid = self._forward(lowering, (top, left))
+        tiled = self._tiled(lowering, window, grid)
         if tiled is not None:
-            return [tiled]
+            return [replace(tiled, halves=self._by_warpgroups(lowering, window, grid))]
         constants: dict[str, int | float] = {
             "KERNEL_H": self.weights.shape[1], "KERNEL_W": self.weights.shape[2],
             "STRIDE_Y": self.strides[0], "STRIDE_X": self.strides[1], "PAD_TOP": top, "PAD_LEFT": left,
@@ -75,14 +78,13 @@ class TransposeConvolution(Operation):
         reads, writes = {"src": lowering.inputs[0]}, {"dst": lowering.outputs[0]}
         return [Launch("transpose_conv", reads, writes, group_count, constants, arrays)]
 
-    def _tiled(self, lowering: Lowering, cut: tuple[int, int]) -> Launch | None:
-        """One dispatch by tiles in local memory, as a convolution whose channels are those of strides[0] * strides[1]
-        neighbouring output pixels; None if there is too little work, or too many of its products would be with zeros.
+    def _forward(self, lowering: Lowering, cut: tuple[int, int]) -> tuple[Window, Grid]:
+        """The convolution whose channels are those of strides[0] * strides[1] neighbouring output pixels.
 
         The pixels y * strides[0] + i of the output, before the first ``cut`` are left out, read the input pixels y - j
         by the rows i + j * strides[0] of the window.
         """
-        (_, height, width, depth), (_, rows, columns, channels) = (
+        (_, height, width, _), (_, rows, columns, channels) = (
             lowering.shape(tensor) for tensor in (lowering.inputs[0], lowering.outputs[0])
         )
         (up, across), (kernel_rows, kernel_columns) = self.strides, self.weights.shape[1:3]
@@ -90,20 +92,31 @@ class TransposeConvolution(Operation):
         size = (rows - 1 + cut[0]) // up + 1, (columns - 1 + cut[1]) // across + 1
         before = taps[0] - 1, taps[1] - 1
         extra = before[0], size[0] - height, before[1], size[1] - width
-        window, parts = Window(taps, (1, 1), padding=VALID, extra=extra), slices(channels)
-        grid = Grid(size, up * across * parts, self.strides, cut)
-        if up * across * math.prod(taps) > 2 * kernel_rows * kernel_columns:
+        grid = Grid(size, up * across * slices(channels), self.strides, cut)
+        return Window(taps, (1, 1), padding=VALID, extra=extra), grid
+
+    def _forward_weights(self, taps: tuple[int, int]) -> np.ndarray:
+        """The weights of that convolution, OHWI."""
+        (up, across), (channels, kernel_rows, kernel_columns, depth) = self.strides, self.weights.shape
+        parts = slices(channels)
+        padded = np.zeros((4 * parts, taps[0] * up, taps[1] * across, depth), self.weights.dtype)
+        padded[:channels, :kernel_rows, :kernel_columns] = self.weights
+        apart = padded.reshape(4 * parts, taps[0], up, taps[1], across, depth)[:, ::-1, :, ::-1]
+        numbers = apart.transpose(2, 4, 0, 1, 3, 5).reshape(4 * parts * up * across, *taps, depth)
+        return pairs_of_bytes(numbers) if self.by_bytes else numbers
+
+    def _has_zeros(self, window: Window) -> bool:
+        """Whether too many of its products would be with zeros."""
+        return math.prod(self.strides) * math.prod(window.size) > 2 * math.prod(self.weights.shape[1:3])
+
+    def _tiled(self, lowering: Lowering, window: Window, grid: Grid) -> Launch | None:
+        """One dispatch by tiles in local memory; None if there is too little work, or if too many of its products would
+        be with zeros.
+        """
+        if math.prod(self.strides) * math.prod(window.size) > 2 * math.prod(self.weights.shape[1:3]):
             return None
-        by_bytes = self.by_bytes
-
-        def weights() -> np.ndarray:
-            padded = np.zeros((4 * parts, taps[0] * up, taps[1] * across, depth), self.weights.dtype)
-            padded[:channels, :kernel_rows, :kernel_columns] = self.weights
-            apart = padded.reshape(4 * parts, taps[0], up, taps[1], across, depth)[:, ::-1, :, ::-1]
-            numbers = apart.transpose(2, 4, 0, 1, 3, 5).reshape(4 * grid.slices, *taps, depth)
-            return pairs_of_bytes(numbers) if by_bytes else numbers
-
-        source, bias = lowering.inputs[0], pack_bias(self.bias, channels)
+        source, by_bytes = lowering.inputs[0], self.by_bytes
+        weights, bias = partial(self._forward_weights, window.size), pack_bias(self.bias, self.weights.shape[0])
         choice = tile_choice(lowering, source, window, grid, TILED_LEAST_TRANSPOSED, as_bytes=by_bytes)
         if choice is not None:
             return launch_tiles(lowering, source, window, grid, weights, bias, choice, as_bytes=by_bytes)
@@ -111,6 +124,14 @@ class TransposeConvolution(Operation):
         if plain is not None:
             return launch_fma_tiles(lowering, source, window, grid, weights, bias, plain)
         return None
+
+    def _by_warpgroups(self, lowering: Lowering, window: Window, grid: Grid) -> Launch | None:
+        """One dispatch by warpgroups for halves, if the device has them and they are faster."""
+        choice = warpgroup_choice(lowering, lowering.inputs[0], window, grid)
+        if choice is None or self.by_bytes:
+            return None
+        weights, bias = partial(self._forward_weights, window.size), pack_bias(self.bias, self.weights.shape[0])
+        return launch_warpgroups(lowering, lowering.inputs[0], window, grid, weights, bias, choice)
 
 
 def _checked(strides: tuple[int, int], padding: int, source: TensorInfo | None, weights: tuple[int, ...]) -> None:

@@ -130,6 +130,31 @@ def test_tensor_cores_multiply_floats_since_ampere(recorder: RecordingDriver, ma
     assert CudaDevice(fb.cuda.CudaContext()).traits.matrix_units == units
 
 
+@pytest.mark.parametrize("capability, nbytes", [((9, 0), 232448), ((8, 0), 0)])
+def test_warpgroups_multiply_on_hopper_alone(
+    recorder: RecordingDriver, capability: tuple[int, int], nbytes: int
+) -> None:
+    recorder.attributes[75], recorder.attributes[76] = capability
+    assert CudaDevice(fb.cuda.CudaContext()).traits.warpgroup_bytes == nbytes
+
+
+def test_a_launch_gives_a_kernel_the_local_memory_that_it_cannot_declare(
+    device: CudaDevice, recorder: RecordingDriver
+) -> None:
+    source, target = device.buffer(256, "source"), device.buffer(256, "target")
+    step = copy_step(device, source, target)
+    sizes = {"small": 3072, "large": 3073}
+    steps = [
+        replace(step, kernel=device.kernel(replace(step.kernel.source, shared=(("float4", name, count),))))
+        for name, count in sizes.items()
+    ]
+    device.record(steps)
+    nodes = [arguments[4]._obj for name, arguments in recorder.calls if name == "cuGraphAddKernelNode"]
+    allowed = [arguments for name, arguments in recorder.calls if name == "cuFuncSetAttribute"]
+    assert [node.local_bytes for node in nodes] == [0, 49168]
+    assert [arguments[1:] for arguments in allowed] == [(8, 49168)]
+
+
 def two_steps(device: CudaDevice) -> list[Step]:
     view = Picture((1, 4, 4, 4), "rgba8", "rgba")
     values = picture_parameters(view.shape, (4, 4))

@@ -14,14 +14,15 @@ from framebind.interop.cuda import nvrtc
 from framebind.interop.errors import DeviceError
 from framebind.interop.null.device import NullDevice
 from framebind.interop.record.one_dispatch import merge, why_not_one
-from framebind.kernels.codegen.cuda import CUDA
+from framebind.kernels.codegen.cuda import CUDA, dynamic_bytes
 from framebind.kernels.codegen.render import render_program, render_together
 from framebind.kernels.codegen.source import Argument, KernelSource
 from framebind.kernels.codegen.texts import kernel_files, tile_function
-from framebind.kernels.operation import Lowering, Operation
+from framebind.kernels.operation import Launch, Lowering, Operation
 from framebind.kernels.ops.convolution.conv import Convolution
 from framebind.kernels.ops.convolution.tiled_conv import ConvTile
 from framebind.kernels.ops.convolution.transpose_conv import TransposeConvolution
+from framebind.kernels.ops.convolution.warpgroup_conv import WarpgroupTile
 from framebind.kernels.ops.window import SAME, Window
 from framebind.kernels.target import Target
 from framebind.kernels.tensor import Shape, TensorId
@@ -35,6 +36,7 @@ from support.cases.operator_runs import program_of
 from support.environment import absent
 from support.pictures.planes import channels_first, packed, plane_view, sampled_step, video
 
+IMAGE: Shape = (1, 32, 32, 24)
 MODELS = (
     "deeplabv3_257_mv_gpu", "style_transfer_f16_384", "selfie_segmentation", "face_detection_front",
     "hand_landmark_lite", "pose_landmark_lite", "style_predict_quantized_256", "style_transfer_quantized_384",
@@ -125,26 +127,52 @@ def test_tiles_of_dense_convolutions_compile(architecture: int) -> None:
     compile_all(sources if architecture > 75 else sources[:1], architecture)
 
 
-def tiled_source(
-    operation: Operation, tile: ConvTile, storages: tuple[Storage, Storage], target: Target
-) -> KernelSource:
-    """The kernel of a convolution of 32x32 pixels of 24 channels. ``storages`` are those of pixels and weights."""
-    shapes: dict[TensorId, Shape] = {0: (1, 32, 32, 24)}
-    batch, height, width, channels = operation.output_shapes([shapes[0]])[0]
-    shapes[1] = (batch, height, width, channels)
-    (launch,) = operation.lower(
-        Lowering((0,), (1,), shapes.__getitem__, lambda shape: 2, replace(target, fixed={"tiled_conv": tile}))
-    )
+@pytest.mark.parametrize("architecture", [75, 80, 90, 100])
+def test_tiles_of_warpgroups_compile(architecture: int) -> None:
+    """With products of 9.0, of which large tiles need more local memory than a kernel declares, or emulated ones."""
+    target = Target(256, 1 << 18, matrix_units=True, halves=True, local_bytes=48 << 10, warpgroup_bytes=227 << 10)
+    small, large = WarpgroupTile(1, 3, 1, 1, 2, 3, 14, 1), WarpgroupTile(1, 3, 2, 1, 1, 2, 9, 4)
+    operation = Convolution(Window((3, 3), (1, 1)), np.ones((48, 3, 3, 24)), None)
+    sources = list[KernelSource]()
+    for tile in (small, large) if architecture == nvrtc.WARPGROUPS else (small,):
+        launch = launched(operation, replace(target, fixed={"warpgroup_conv": tile}))
+        assert launch.halves is not None
+        sources.append(source_of(launch.halves, operation, ("f16", "f16")))
+    assert dynamic_bytes(sources[-1]) == (sources[-1].local_bytes if len(sources) > 1 else 0)
+    compile_all(sources, architecture)
+
+
+def launched(operation: Operation, target: Target) -> Launch:
+    """The launch of a convolution of 32x32 pixels of 24 channels."""
+    shapes: dict[TensorId, Shape] = {0: IMAGE, 1: output_of(operation)}
+    (launch,) = operation.lower(Lowering((0,), (1,), shapes.__getitem__, lambda shape: 2, target))
+    return launch
+
+
+def output_of(operation: Operation) -> Shape:
+    batch, height, width, channels = operation.output_shapes([IMAGE])[0]
+    return batch, height, width, channels
+
+
+def source_of(launch: Launch, operation: Operation, storages: tuple[Storage, Storage]) -> KernelSource:
+    """The kernel of such a launch. ``storages`` are those of pixels and weights."""
     arguments = [
-        Argument("src", Sliced(shapes[0], storages[0]), "r", "arena"),
-        Argument("dst", Sliced(shapes[1]), "w", "arena"),
+        Argument("src", Sliced(IMAGE, storages[0]), "r", "arena"),
+        Argument("dst", Sliced(output_of(operation)), "w", "arena"),
     ]
     arguments += [
         Argument(name, Table(array.rows, storages[1]), "r", "weights") for name, array in launch.arrays.items()
     ]
     constants = tuple(launch.constants.items())
-    assert launch.kernel == "tiled_conv"
     return KernelSource(launch.kernel, tuple(arguments), 256, launch.group_count, constants, launch.local)
+
+
+def tiled_source(
+    operation: Operation, tile: ConvTile, storages: tuple[Storage, Storage], target: Target
+) -> KernelSource:
+    launch = launched(operation, replace(target, fixed={"tiled_conv": tile}))
+    assert launch.kernel == "tiled_conv"
+    return source_of(launch, operation, storages)
 
 
 def test_a_kernel_awaits_its_inputs_before_it_reads_them() -> None:
@@ -152,7 +180,7 @@ def test_a_kernel_awaits_its_inputs_before_it_reads_them() -> None:
     for name in kernel_files():
         before, awaited, _ = tile_function(name).body.partition("AWAIT_INPUTS")
         if awaited:
-            read = re.findall(r"\b(?:READ|WRITE|LOAD4|STORE4|COPY_FRAGMENTS|FRAGMENT)_(\w+)", before)
+            read = re.findall(r"\b(?:READ|WRITE|LOAD4|STORE4|COPY_FRAGMENTS|COPY_STAGE|FRAGMENT)_(\w+)", before)
             assert read and all(re.fullmatch("(\\w+_)?(weights|bias)", each) for each in read), (name, read)
             assert "BARRIER" not in before, name
 

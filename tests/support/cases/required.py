@@ -60,6 +60,7 @@ KERNELS_ELSEWHERE = {
     "tiled_conv": "tests/kernels/matrix_units/test_tiled_conv.py",
     "unpool": "tests/kernels/test_custom_operators.py",
     "weighted_samples": "tests/tools/test_networks.py",
+    "warpgroup_conv": "tests/kernels/matrix_units/test_warpgroup_conv.py",
 }
 """Kernels that no TFLite operator alone is lowered to, and the file that tests them over their own parameters."""
 OPERATORS_ELSEWHERE = {

@@ -1,0 +1,325 @@
+"""Convolutions of halves by products of whole warpgroups from local memory (warpgroup_conv.kern)."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+
+from ...operation import Launch, Lowering, PackedArray
+from ...target import Target, TuningChoice
+from ...tensor import Shape, TensorId
+from ..window import Window
+from .heuristics import (
+    UNIT_INVOCATIONS,
+    WARPGROUP_BLOCK,
+    WARPGROUP_BYTE_CLOCKS,
+    WARPGROUP_CANDIDATES,
+    WARPGROUP_CHAIN_OCTET_CLOCKS,
+    WARPGROUP_GAIN,
+    WARPGROUP_LATENCY,
+    WARPGROUP_LAUNCH,
+    WARPGROUP_MIX,
+    WARPGROUP_MOST_SUMS,
+    WARPGROUP_NO_OVERLAP,
+    WARPGROUP_OCTET_CLOCKS,
+    WARPGROUP_PARTS,
+    WARPGROUP_PLANES,
+    WARPGROUP_REGISTERS,
+    WARPGROUP_RESULT_CLOCKS,
+    WARPGROUP_SPLIT,
+    WARPGROUP_STAGE,
+    WARPGROUP_STAGE_BYTES,
+    WARPGROUP_STAGE_WORK,
+    WARPGROUP_TILE,
+    WARPGROUP_UNIT_BYTES,
+    WARPGROUP_UNIT_REGISTERS,
+)
+from .tiled_conv import Grid, tile_candidates
+from .tiled_conv import clocks as tiled_clocks
+
+WARPGROUP, SET = 128, 64
+"""The invocations that compute a product together, and its pixels."""
+
+
+class WarpgroupTile(NamedTuple):
+    """The outputs of a work-group. A warpgroup computes ``sets`` times 64 pixels by 8 * ``eights`` channels, ``across``
+    of them lie side by side along the channels, and ``split`` share a sum. ``wide`` sets of 8x8 pixels are side by
+    side. A block of the sum is ``planes`` times eight input channels, a stage ``steps`` of its steps. The weights of
+    ``stages`` stages are in local memory.
+    """
+
+    sets: int
+    eights: int
+    across: int
+    split: int
+    wide: int
+    planes: int
+    steps: int
+    stages: int
+
+    def pixels(self, group_size: int) -> int:
+        """The number of pixels of a tile."""
+        return SET * self.sets * (group_size // WARPGROUP // self.across // self.split)
+
+    @property
+    def columns(self) -> int:
+        """The number of channels of a tile."""
+        return 8 * self.eights * self.across
+
+    @property
+    def overlaps(self) -> bool:
+        """Whether a stage's copies and products go on in the next one. Otherwise all is awaited in between."""
+        return self.stages > 2
+
+
+class _Plan(NamedTuple):
+    """Sizes of a tile for a window and an input's channels. A group copies ``pixels`` for each block."""
+
+    rows: int
+    across: int
+    patch: tuple[int, int]
+    blocks: int
+    terms: int
+    block_stages: int
+    regions: int
+
+    @property
+    def pixels(self) -> int:
+        return math.prod(self.patch)
+
+    @property
+    def plane(self) -> int:
+        """The octets from a plane to the next: an odd number, so that two planes lie in different banks."""
+        return self.pixels | 1
+
+
+def _plan(window: Window, depth: int, tile: WarpgroupTile, group_size: int) -> _Plan:
+    pixels, flat = tile.pixels(group_size), is_flat(window)
+    across = pixels if flat else 8 * tile.wide
+    rows = 1 if flat else pixels // across
+    width, height = (8, pixels // 8) if flat else window.reach(rows, across)
+    blocks = -(-depth // (8 * tile.planes))
+    terms = math.prod(window.size) * tile.planes // tile.split
+    block_stages = -(-terms // (2 * tile.steps))
+    regions = 2 if block_stages > 1 else max(2, tile.stages)
+    patch = height, -(-width // window.strides[1]) * window.strides[1]
+    return _Plan(rows, across, patch, blocks, terms, block_stages, regions)
+
+
+def is_flat(window: Window) -> bool:
+    """Whether the pixels of a tile may be any in a row."""
+    return math.prod(window.size) * math.prod(window.strides) == 1 and not any(window.extra)
+
+
+def _tap_step(window: Window) -> int:
+    """The distance of taps that follow one another: 2 if odd columns lie behind the even ones. Terms must ascend."""
+    return 2 if window.strides[1] == 2 and window.dilations[1] % 2 == 1 else 1
+
+
+def launch_warpgroups(
+    lowering: Lowering, source: TensorId, window: Window, grid: Grid, weights: Callable[[], np.ndarray],
+    bias: PackedArray, choice: TuningChoice[WarpgroupTile],
+) -> Launch:  # fmt: skip
+    """One dispatch. ``weights`` makes an array of (4 * grid.slices, H, W, I) for the window and the input channels."""
+    shape, group_size, target = lowering.shape(source), lowering.group_size, lowering.target
+    tile = target.take(choice)
+    plan = _plan(window, shape[3], tile, group_size)
+    down, beside, wide = _divided(shape[0], window, grid, tile, group_size)
+    flat, (up, cut) = is_flat(window), (grid.up, grid.cut)
+    stages = plan.blocks * plan.block_stages
+    ahead = max(1, tile.stages - 2)
+    constants = window.constants(shape[1], shape[2]) | {
+        "TILES": tile.sets, "EIGHTS": tile.eights, "ACROSS": tile.across, "SPLIT": tile.split,
+        "WIDE": tile.pixels(group_size) if flat else tile.wide,
+        "SET_ACROSS": SET if flat else 8, "SET_DOWN": 8 * window.strides[0] * plan.patch[1],
+        "ROW": 8 if flat else window.strides[0] * plan.patch[1], "FLAT": int(flat),
+        "TILE_W": plan.across, "TILE_H": plan.rows, "TILES_X": beside, "TILES_Y": down, "COLUMN_TILES": wide,
+        "COLUMNS": tile.columns, "PATCH_H": plan.patch[0], "PATCH_W": plan.patch[1], "PLANES": tile.planes,
+        "ROW_OCTETS": plan.patch[1] * tile.planes,
+        "ROWS_AT_ONCE": max(1, group_size // (plan.patch[1] * tile.planes)),
+        "PLANE": plan.plane, "BLOCKS": plan.blocks, "TERMS": plan.terms, "REGIONS": plan.regions,
+        "STAGES": tile.stages, "BLOCK_STAGES": plan.block_stages, "STAGE_STEPS": tile.steps, "ALL_STAGES": stages,
+        "STAGE_OCTETS": _stage(tile), "AHEAD": ahead, "BLOCKS_AHEAD": ahead if plan.block_stages == 1 else 1,
+        "SETS_AHEAD": ahead - 1 if plan.block_stages == 1 else 0,
+        "OVERLAP": int(tile.overlaps), "OUT_H": grid.size[0], "OUT_W": grid.size[1],
+        "PIXELS": shape[0] * math.prod(grid.size), "SLICES": grid.slices,
+        "OCTETS": 0, "TAP_STEP": _tap_step(window), "UP_Y": up[0], "UP_X": up[1], "CUT_TOP": cut[0], "CUT_LEFT": cut[1],
+    }  # fmt: skip
+    arrays = {"weights": _pack(weights, _tap_step(window), plan, tile, wide, 4 * grid.slices), "bias": bias}
+    unit = 1 if room(target) else 2
+    local = (
+        ("float4", "region", unit * plan.regions * tile.planes * plan.plane),
+        ("float4", "ring", unit * _stage(tile) * tile.stages),
+        ("float4", "arrivals", tile.stages),
+        ("float4", "sums", _sums(tile, group_size)),
+    )
+    tiles = (1 if flat else shape[0] * down) * beside * wide
+    constants["ALL_TILES"], groups = tiles, min(tiles, max(_resident(plan, tile, target) // wide, 1) * wide)
+    reads, writes = {"src": source}, {"dst": lowering.outputs[0]}
+    return Launch("warpgroup_conv", reads, writes, groups, constants, arrays, local, choice=choice)
+
+
+def _divided(batch: int, window: Window, grid: Grid, tile: WarpgroupTile, group_size: int) -> tuple[int, int, int]:
+    """The numbers of tiles: below one another in a picture, side by side, and along the channels."""
+    pixels, wide = tile.pixels(group_size), -(-4 * grid.slices // tile.columns)
+    if is_flat(window):
+        return 1, -(-batch * math.prod(grid.size) // pixels), wide
+    return -(-grid.size[0] // (pixels // (8 * tile.wide))), -(-grid.size[1] // (8 * tile.wide)), wide
+
+
+def _resident(plan: _Plan, tile: WarpgroupTile, target: Target) -> int:
+    """The groups that the device runs at once, by their local memory and their registers, and one column of tiles at
+    least.
+    """
+    nbytes = _local_bytes(plan, tile, target.group_size, 1) + 1024
+    registers = (WARPGROUP_REGISTERS + 4 * tile.sets * tile.eights) * target.group_size
+    unit = max(1, min(WARPGROUP_UNIT_BYTES // nbytes, WARPGROUP_UNIT_REGISTERS // registers))
+    return unit * max(target.invocations // UNIT_INVOCATIONS, 1)
+
+
+def _stage(tile: WarpgroupTile) -> int:
+    """The octets of weights of a stage: two for each channel and step."""
+    return tile.steps * tile.split * 2 * tile.columns
+
+
+def _sums(tile: WarpgroupTile, group_size: int) -> int:
+    """The float4 of local memory through which sums pass."""
+    return max(1, tile.sets * (tile.eights if tile.split > 1 else tile.eights % 2) * (group_size // tile.split))
+
+
+def _local_bytes(plan: _Plan, tile: WarpgroupTile, group_size: int, unit: int) -> int:
+    """The local memory of a group, if an octet is ``unit`` float4."""
+    octets = plan.regions * tile.planes * plan.plane + _stage(tile) * tile.stages
+    return 16 * (unit * octets + tile.stages + _sums(tile, group_size))
+
+
+def _pack(
+    weights: Callable[[], np.ndarray], tap_step: int, plan: _Plan, tile: WarpgroupTile, wide: int, channels: int
+) -> PackedArray:
+    """OHWI weights as (n, 4) float32, an octet in two rows.
+
+    The order is [column tile][block][step][part][term of the step][channel][eight input channels]. Zeros fill the last
+    step and the last stage of a block. Of sixteen channels the first two of each four come first, so that a lane has
+    the four of a slice, two of each eight.
+    """
+    steps, parts, each = plan.block_stages * tile.steps, tile.split, tile.planes // tile.split
+
+    def pack() -> np.ndarray:
+        whole = weights()
+        array = np.concatenate([whole[:, :, first::tap_step] for first in range(tap_step)], 2)
+        taps, depth = math.prod(array.shape[1:3]), array.shape[3]
+        padded = np.zeros((wide * tile.columns, taps, plan.blocks * tile.planes * 8), np.float32)
+        padded[:channels, :, :depth] = array.reshape(channels, taps, depth)
+        # [channel, tap, block, part, plane, octet] -> [channel, block, part, term, octet]
+        apart = padded.reshape(-1, taps, plan.blocks, parts, each, 8).transpose(0, 2, 3, 4, 1, 5)
+        terms = np.zeros((len(padded), plan.blocks, parts, 2 * steps, 8), np.float32)
+        terms[:, :, :, : plan.terms] = apart.reshape(len(padded), plan.blocks, parts, plan.terms, 8)
+        ordered = terms.reshape(-1, 8 * tile.eights, *terms.shape[1:])[:, _order(tile.eights)]
+        # [column tile, channel, block, part, step, term, octet]
+        split = ordered.reshape(wide, tile.columns, plan.blocks, parts, steps, 2, 8)
+        return np.ascontiguousarray(split.transpose(0, 2, 4, 3, 5, 1, 6)).reshape(-1, 4)
+
+    return PackedArray(wide * plan.blocks * steps * parts * 2 * tile.columns * 2, pack)
+
+
+def _order(eights: int) -> np.ndarray:
+    """The channel of each column of a warpgroup's product."""
+    whole = np.arange(eights // 2 * 16).reshape(-1, 4, 2, 2).transpose(0, 2, 1, 3).reshape(-1)
+    return np.concatenate([whole, np.arange(len(whole), 8 * eights)])
+
+
+def room(target: Target) -> int:
+    """The most local memory of a tile whose products are not emulated; 0 if they are."""
+    return target.warpgroup_bytes if target.halves else 0
+
+
+def fits(window: Window, shape: Shape, tile: WarpgroupTile, target: Target) -> bool:
+    """Whether the device has the local memory, and the group the warpgroups, for a tile."""
+    if window.mode == "reflect" or window.strides[1] > 2:
+        return False
+    if target.group_size % (WARPGROUP * tile.across * tile.split) or tile.planes % tile.split:
+        return False
+    if not is_flat(window) and tile.pixels(target.group_size) % (SET * tile.wide):
+        return False
+    plan = _plan(window, shape[3], tile, target.group_size)
+    if plan.blocks * plan.block_stages > 1 and tile.stages == 1:
+        return False
+    nbytes = _local_bytes(plan, tile, target.group_size, 1 if room(target) else 2)
+    return nbytes <= (room(target) or target.local_bytes)
+
+
+def warpgroup_choice(
+    lowering: Lowering, source: TensorId, window: Window, grid: Grid, least: int = 0, most: float = math.inf
+) -> TuningChoice[WarpgroupTile] | None:
+    """The tiles for a convolution of this grid; None if the device has no such products, if these are less than
+    ``least``, or if they are likely to take more than ``most`` clocks, or longer than tiles of warps.
+    """
+    shape, target = lowering.shape(source), lowering.target
+    fixed = target.fixed.get("warpgroup_conv")
+    if isinstance(fixed, WarpgroupTile):
+        return TuningChoice("warpgroup_conv", (fixed,))
+    products = 4 * shape[0] * math.prod(grid.size) * grid.slices * math.prod(window.size) * shape[3]
+    if not room(target) or target.fixed or products < least:
+        return None
+    by_warps = tile_candidates(window, shape, grid, target)[:1]
+    most = min((most, *(tiled_clocks(window, shape, grid, tile, target) for tile in by_warps)))
+    tiles = warpgroup_candidates(window, shape, grid, target)
+    if not tiles or clocks(window, shape, grid, tiles[0], target) > WARPGROUP_GAIN * most:
+        return None
+    return TuningChoice(f"warpgroup_conv {window} {shape} {grid}", tiles)
+
+
+@lru_cache(maxsize=256)
+def warpgroup_candidates(window: Window, shape: Shape, grid: Grid, target: Target) -> tuple[WarpgroupTile, ...]:
+    """The likeliest tiles for an input of this shape, the likeliest first.
+
+    They are kept, because networks repeat their layers.
+    """
+    possible = (tile for tile in _tiles(window, shape, grid, target) if fits(window, shape, tile, target))
+    costs = {tile: clocks(window, shape, grid, tile, target) for tile in possible}
+    return tuple(sorted(costs, key=lambda tile: costs[tile])[:WARPGROUP_CANDIDATES])
+
+
+def _tiles(window: Window, shape: Shape, grid: Grid, target: Target) -> Iterator[WarpgroupTile]:
+    """The tiles that are considered."""
+    warpgroups, outs, octets = target.group_size // WARPGROUP, -(-grid.slices // 2), -(-shape[3] // 8)
+    for sets, across, split in itertools.product((1, 2, 4), (1, 2), (1, 2)):
+        down = warpgroups // (across * split)
+        wide = 1 << max(down * sets, 1).bit_length() // 2
+        for eights in {-(-outs // (across * parts)) for parts in WARPGROUP_PARTS}:
+            if sets * eights > WARPGROUP_MOST_SUMS:
+                continue
+            for planes in {min(octets + octets % split, n) for n in WARPGROUP_PLANES}:
+                steps = -(-math.prod(window.size) * (planes // split) // 2)
+                nbytes = steps * split * 2 * 8 * eights * across * 16
+                for count in {-(-nbytes // most) for most in WARPGROUP_STAGE_BYTES}:
+                    stages = 1 if count == 1 and octets <= planes else 4
+                    yield WarpgroupTile(sets, eights, across, split, wide, planes, -(-steps // count), stages)
+
+
+def clocks(window: Window, shape: Shape, grid: Grid, tile: WarpgroupTile, target: Target) -> float:
+    """An estimate of the clocks that all tiles take on an H200: those of a unit's busiest part, or of one group's chain
+    of copies, barriers and products, whichever is longer.
+    """
+    size = target.group_size
+    plan = _plan(window, shape[3], tile, size)
+    units = max(target.invocations // UNIT_INVOCATIONS, 1)
+    tiles = -(-math.prod(_divided(shape[0], window, grid, tile, size)) * (1 if is_flat(window) else shape[0]) // units)
+    rounds = -(-tiles // (_resident(plan, tile, target) // units))
+    stages, single = plan.blocks * plan.block_stages, tile.stages == 1
+    product = max(16 + 2 * tile.eights, 4 * tile.eights)  # measured
+    products = plan.blocks * -(-plan.terms // 2) * tile.sets * product * (size // WARPGROUP)
+    octets, nbytes = plan.blocks * tile.planes * plan.pixels, 0 if single else _stage(tile) * stages
+    results, sums = tile.pixels(size) * tile.columns, (tile.split - 1) * tile.sets * tile.eights
+    copies = octets * WARPGROUP_OCTET_CLOCKS
+    work = max(products, copies) + WARPGROUP_MIX * min(products, copies)
+    work += results * WARPGROUP_RESULT_CLOCKS + stages * WARPGROUP_STAGE_WORK
+    stage = max(products / stages, 0 if single else WARPGROUP_LATENCY, nbytes / stages * WARPGROUP_BYTE_CLOCKS)
+    chain = stages * (stage + WARPGROUP_STAGE + (0 if tile.overlaps or single else WARPGROUP_NO_OVERLAP))
+    chain += plan.blocks * WARPGROUP_BLOCK + octets * WARPGROUP_CHAIN_OCTET_CLOCKS + sums * WARPGROUP_SPLIT
+    return WARPGROUP_LAUNCH + max(rounds * (chain + WARPGROUP_TILE), tiles * work)
