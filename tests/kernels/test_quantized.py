@@ -23,6 +23,7 @@ from framebind.tools.certify.cases.quantized_models import (
     bottleneck,
     cases,
     layers,
+    parted,
     pooled,
     random_inputs,
     resize,
@@ -116,7 +117,12 @@ def test_integers_of_constants_are_copied_into_the_scale_of_the_result(
 
 @pytest.mark.parametrize(
     "model",
-    [bottleneck("int8", (1, 12, 14, 12)), layers("int8", 500, 200, 300), pooled("int8", (1, 12, 14, 12))],
+    [
+        bottleneck("int8", (1, 12, 14, 12)),
+        layers("int8", 500, 200, 300),
+        pooled("int8", (1, 12, 14, 12)),
+        parted("int8", (1, 12, 14, 12)),
+    ],
     ids=len,
 )
 def test_convolutions_behind_one_another_compute_litert_s_integers(gpu: Device, model: bytes) -> None:

@@ -23,7 +23,7 @@ from framebind.kernels.ops.pointwise.quantize import ScaledIntegers
 from framebind.kernels.ops.window import Window
 from framebind.kernels.tensor import TensorInfo
 from framebind.kernels.views import Storage
-from framebind.tools.certify.cases.quantized_models import bottleneck, pooled
+from framebind.tools.certify.cases.quantized_models import bottleneck, parted, pooled
 
 LARGER = (1, 8, 8, 5)
 APART = tuple(each for each in PASSES if each.run not in (fuse_separable, fuse_expanded))
@@ -94,6 +94,17 @@ def test_maxima_of_numbers_of_steps_are_such_numbers() -> None:
     assert in_halves(program) == {1, 2, 3}
     last = next(node for node in program.graph.nodes if 4 in node.outputs)
     assert isinstance(last.operation, Convolution) and last.operation.integer_weights
+
+
+def test_parts_of_numbers_of_steps_are_such_numbers() -> None:
+    """x to 1, by a convolution to 2, cut into 3 and 4, of which the second is convolved to 5. 6 is the whole and 5, so
+    that nothing reads 3.
+    """
+    subgraph = read_model(parted("int8", LARGER)).subgraphs[0]
+    traits = replace(NullDevice().traits, matrix_units=True)
+    claims = claim(subgraph, lambda: traits.target)
+    program = compile_program(claims.graph(sorted(claims.nodes), (0,), (7,)), traits, "f32")
+    assert in_halves(program) == {1, 2, 4, 5, 6}
 
 
 def test_a_tensor_that_another_operator_reads_holds_values() -> None:

@@ -222,6 +222,25 @@ def network(*layers: tuple[str, int], dtype: str = "int8", channels: int = 8) ->
     return build(G(tensors, operators, [0], [len(layers) + 1]))
 
 
+def parted(dtype: str, shape: Sequence[int]) -> bytes:
+    """A convolution of eight channels, of which half is convolved again, and then all with the result."""
+    half, whole, both = ([*shape[:3], channels] for channels in (4, 8, 12))
+    sizes = (shape, whole, half, half, half, both, [*shape[:3], 7])
+    tensors = [T("x", shape), *(tensor(f"t{n}", size, dtype, 0.05) for n, size in enumerate(sizes))]
+    for kernel in ([8, 1, 1, shape[3]], [4, 3, 3, 4], [7, 1, 1, 12]):
+        w = weights(kernel, dtype, 0)
+        tensors += [w, bias(w, 0.05, kernel[0], dtype)]
+    tensors.append(T("axis", [], 3, "int32"))
+    convolve = options("Conv2D", **WINDOW)
+    operators = [
+        Op("QUANTIZE", [0], [1]), Op("CONV_2D", [1, 8, 9], [2], convolve, 3),
+        Op("SPLIT", [14, 2], [3, 4], options("Split", numSplits=2), 2), Op("CONV_2D", [4, 10, 11], [5], convolve, 3),
+        Op("CONCATENATION", [3, 4, 5], [6], options("Concatenation", axis=3), 2),
+        Op("CONV_2D", [6, 12, 13], [7], convolve, 3),
+    ]  # fmt: skip
+    return build(G(tensors, operators, [0], [7]))
+
+
 def silu(dtype: str, shape: Sequence[int]) -> bytes:
     """x * LOGISTIC(x), which is rounded to the steps that LiteRT demands of LOGISTIC."""
     gate = T("gate", shape, dtype=dtype, scales=[1 / 256], zero_points=[-128 if dtype == "int8" else 0])
@@ -289,6 +308,7 @@ def cases() -> list[Quantized]:
             "LEAKY_RELU": unary("LEAKY_RELU", dtype, SHAPE, scale=0.025, zero_point=last + 40, alpha=0.25),
             "SPLIT": split(dtype, (1, 6, 7, 10)),
             "LOGISTIC and MUL": silu(dtype, SHAPE),
+            "CONV_2D of a part": parted(dtype, SHAPE),
             "CONV_2D and RELU6 twice": network(("CONV_2D and RELU6", 16), ("CONV_2D", 8), dtype=dtype),
             "TRANSPOSE_CONV": transpose_convolution(dtype, (1, 4, 5, 3), 6),
             "MEAN": mean(dtype, (2, 6, 7, 13)),
