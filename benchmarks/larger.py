@@ -44,12 +44,17 @@ An error is the largest difference from LiteRT's CPU interpreter in any output, 
 output. The outputs of mobilenetv2_224 and yolov8n_640 are almost constant with these weights, so that their errors say
 little; `python scripts/exports/weights.py liven` makes weights that say more.
 
-The table of 04ffd0a is the first with tiles of dense convolutions and with attention. Eleven models side by side left
-torch.compile no time for most of them. depth_anything takes longer on OpenGL than before: its attention left most
-invocations of a work-group idle there, which a [later kernel](internals/attention.md) does not.
+The table of 04ffd0a is the newest of all eleven models. Eleven side by side left torch.compile no time for most of
+them. Kernels and passes that are younger were timed by themselves: super-resolution and matting by 17d3401b below, the
+frames of four models in *Cost over work*. depth_anything takes longer on OpenGL than before: the cause was not
+measured.
 
-ONNX Runtime is not here: the machine's has no CUDA. Neither is `torch-compile-max-autotune`: with six models side by
-side it was not ready when the machine had to go on.
+`torch-compile-max-autotune` was not timed. With what a call of 112 s had kept, unet_512 and vit_tiny_224 compiled in it
+in 28 and 40 s of 16 cores. SAM's encoder, Depth-Anything, SegFormer and YOLO11n were not ready after 98 s side by side:
+each has 28 to 54 shapes of products and convolutions, and for each of them Inductor writes, compiles and tries about
+twenty kernels. `TORCHINDUCTOR_CACHE_DIR` keeps what it found for the next call.
+
+ONNX Runtime is not here: the machine's has no CUDA.
 """
 STEPS = """## Where the time goes
 
