@@ -17,7 +17,6 @@ from ..errors import DeviceError
 from . import query as gl_query
 from .buffer import GlBuffer
 from .context import GlContext
-from .gl_object import COPY_BARRIERS
 from .khronos import GL
 from .state import copied_buffers, kept, pinned_buffer
 
@@ -75,18 +74,6 @@ def pin_buffer(context: GlContext, memory: np.ndarray, label: str) -> GlBuffer:
         )
         gl.glBindBuffer(GL.EXTERNAL_VIRTUAL_MEMORY_BUFFER_AMD, 0)
     return buffer
-
-
-def copy_buffer(source: GlBuffer, target: GlBuffer) -> None:
-    """Copy all bytes of a buffer to another one of the same size, on the GPU."""
-    context, gl = source.context, source.context.gl
-    with kept(context, copied_buffers):
-        gl.glBindBuffer(GL.COPY_READ_BUFFER, source.id)
-        gl.glBindBuffer(GL.COPY_WRITE_BUFFER, target.id)
-        gl.glMemoryBarrier(COPY_BARRIERS)
-        gl.glCopyBufferSubData(GL.COPY_READ_BUFFER, GL.COPY_WRITE_BUFFER, 0, 0, source.nbytes)
-        gl.glBindBuffer(GL.COPY_READ_BUFFER, 0)
-        gl.glBindBuffer(GL.COPY_WRITE_BUFFER, 0)
 
 
 class GlSemaphore:

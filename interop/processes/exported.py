@@ -15,7 +15,7 @@ from ..gl.context import GlContext
 from ..gl.texel_copies import texel_nbytes
 from ..gl.texture import GlTexture
 from ..uncopied import Uncopied
-from .device_slots import DeviceSlots, OrderedDeviceSlots
+from .device_slots import DeviceSlots
 from .host_slots import CopiedSlots, PinnedSlots
 from .messages import (
     MAX_SLOTS,
@@ -32,7 +32,7 @@ from .slots import Slots
 
 log = logging.getLogger("framebind.processes")
 
-ROADS: tuple[type[Slots], ...] = (OrderedDeviceSlots, DeviceSlots, PinnedSlots)
+ROADS: tuple[type[Slots], ...] = (DeviceSlots, PinnedSlots)
 """The ways to share a texture, best first, without copies through the CPU."""
 
 
@@ -41,7 +41,6 @@ class _Importer:
     """A process that reads the frames, and the slots that it has not read yet."""
 
     peer: Peer
-    semaphores: tuple[object, ...]
     unread: set[int] = field(default_factory=lambda: set[int]())
 
 
@@ -58,8 +57,7 @@ class ExportedTexture(Uncopied):
     address : str
         What the other process passes to ``fb.import_texture``. Processes of the same user on the same machine can.
     road : str
-        How the frames are shared: "the GPU's memory and semaphores", "the GPU's memory", "pinned host memory", or
-        "copies through the CPU".
+        How the frames are shared: "the GPU's memory", "pinned host memory", or "copies through the CPU".
     why_not_better : dict of str
         For each better road, the reason why it does not work here.
 
@@ -85,8 +83,8 @@ class ExportedTexture(Uncopied):
     def publish(self, timeout: float = 0.0) -> bool:
         """Give the texture's present content to all processes that read it, as one frame. They get every frame.
 
-        The texture may be drawn again at once: the GPU copies its content to the shared memory first. No work is done
-        while no process reads it. A process that ends is noticed here, and logged.
+        The GPU copies it to the shared memory, and the CPU waits for that. No work is done while no process reads it. A
+        process that ends is noticed here, and logged.
 
         Parameters
         ----------
@@ -116,7 +114,6 @@ class ExportedTexture(Uncopied):
         self._slots.put(slot, self.texture)
         self._slots.finish()
         for importer in list(self._importers):
-            self._slots.announce(importer.semaphores, slot)
             self._tell(importer, slot)
         self._number += 1
         return bool(self._importers)
@@ -167,13 +164,13 @@ class ExportedTexture(Uncopied):
         except (DeviceError, OSError) as error:
             log.warning("a process that wanted to read %s was refused: %s", self.texture.label, error)
             return
-        descriptors, semaphores = self._slots.connect()
+        descriptors = self._slots.descriptors()
         try:
             peer.describe(self._slots.description, descriptors)
         except PeerGoneError:
             peer.close()
         else:
-            self._importers.append(_Importer(peer, semaphores))
+            self._importers.append(_Importer(peer))
         finally:
             close_all(descriptors)
 
@@ -209,9 +206,8 @@ def export_texture(texture: GlTexture, *, slots: int = 3, copies_allowed: bool =
     """Share a texture's content with other processes on this machine, frame by frame. Linux only.
 
     The best road that both the driver and the system offer is taken: memory of the GPU that both processes import
-    (GL_EXT_memory_object_fd and Vulkan, with semaphores if the driver has GL_EXT_semaphore_fd); or memory of the host
-    that GL reads and writes in place (GL_AMD_pinned_memory, as on llvmpipe and AMD's GPUs). Neither crosses between CPU
-    and GPU.
+    (GL_EXT_memory_object_fd and Vulkan), or memory of the host that GL reads and writes in place (GL_AMD_pinned_memory,
+    as on llvmpipe and AMD's GPUs). Neither crosses between CPU and GPU.
 
     Parameters
     ----------

@@ -49,8 +49,8 @@ class PinnedSlots(Slots):
     def adopt(cls, context: GlContext, description: Description, descriptors: list[int]) -> PinnedSlots:
         return cls(context, description, _only(descriptors))
 
-    def connect(self) -> tuple[list[int], tuple[object, ...]]:
-        return [os.dup(self._memory)], ()
+    def descriptors(self) -> list[int]:
+        return [os.dup(self._memory)]
 
     def put(self, slot: int, texture: GlTexture) -> None:
         copy_to_buffer(texture, self._buffers[slot].id)
@@ -94,8 +94,8 @@ class CopiedSlots(Slots):
     def adopt(cls, context: GlContext, description: Description, descriptors: list[int]) -> CopiedSlots:
         return cls(context, description, _only(descriptors))
 
-    def connect(self) -> tuple[list[int], tuple[object, ...]]:
-        return [os.dup(self._memory)], ()
+    def descriptors(self) -> list[int]:
+        return [os.dup(self._memory)]
 
     def put(self, slot: int, texture: GlTexture) -> None:
         texture.read(self._arrays[slot], reason=COPY_REASON)

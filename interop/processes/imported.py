@@ -13,14 +13,14 @@ from ..gl.fences import make_fence, wait_and_delete
 from ..gl.texel_copies import texel_nbytes
 from ..gl.texture import GlTexture
 from ..uncopied import Uncopied
-from .device_slots import DeviceSlots, OrderedDeviceSlots
+from .device_slots import DeviceSlots
 from .host_slots import CopiedSlots, PinnedSlots
 from .messages import Description, FrameMessage, Peer, PeerGoneError, close_all, connect, wait_for_any
 from .slots import Slots
 
 log = logging.getLogger("framebind.processes")
 
-ROADS: tuple[type[Slots], ...] = (OrderedDeviceSlots, DeviceSlots, PinnedSlots, CopiedSlots)
+ROADS: tuple[type[Slots], ...] = (DeviceSlots, PinnedSlots, CopiedSlots)
 
 
 class ImportedTexture(Uncopied):

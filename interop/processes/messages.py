@@ -23,7 +23,6 @@ from ..errors import BindingError, DeviceError, SourceError
 VERSION = 1
 MESSAGE_BYTES = 4096
 MAX_SLOTS = 16
-_MAX_DESCRIPTORS = 2 * MAX_SLOTS
 _PREFIX = "framebind-texture-"
 _CREDENTIALS = struct.Struct("3i")
 _FRAME = struct.Struct("<4sQI")
@@ -137,7 +136,7 @@ class Peer:
         Raises BindingError if it is none that this version of framebind understands, and PeerGoneError.
         """
         try:
-            packet, descriptors, _, _ = socket.recv_fds(self.connection, MESSAGE_BYTES, _MAX_DESCRIPTORS)
+            packet, descriptors, _, _ = socket.recv_fds(self.connection, MESSAGE_BYTES, MAX_SLOTS)
         except OSError as error:
             raise PeerGoneError from error
         if not packet:

@@ -14,8 +14,7 @@ from .messages import Description
 class Slots(ABC):
     """The slots of an exported texture, in one of the processes. The context is current in all calls.
 
-    The CPU of the exporter waits until a frame is written before another process hears of it. Subclasses that have
-    semaphores let the GPU wait.
+    The CPU of the exporter waits until a frame is written before another process hears of it.
     """
 
     road = ""
@@ -43,8 +42,8 @@ class Slots(ABC):
         """
 
     @abstractmethod
-    def connect(self) -> tuple[list[int], tuple[object, ...]]:
-        """New file descriptors for one importer, which the caller closes, and what ``announce`` takes for it."""
+    def descriptors(self) -> list[int]:
+        """New file descriptors of the memory for one importer, which the caller closes."""
 
     @abstractmethod
     def put(self, slot: int, texture: GlTexture) -> None:
@@ -59,10 +58,6 @@ class Slots(ABC):
         """Free what this process holds of the memory. Any thread may call this, more than once."""
 
     def finish(self) -> None:
-        """Make sure that what ``put`` wrote can be announced."""
+        """Wait until the GPU has written what ``put`` gave it."""
         self.context.gl.glMemoryBarrier(GL.ALL_BARRIER_BITS)
         self.context.gl.glFinish()
-
-    def announce(self, importer: tuple[object, ...], slot: int) -> None:
-        """Let the GPU of an importer see the slot's new texels, which ``finish`` has done here."""
-        return

@@ -27,7 +27,7 @@ WINDOW = "window"
 GREEN = "#00b140"
 """The background of the effect "matte": programs such as OBS make this green transparent ("chroma key")."""
 TASKS = {"blur": "matte", "background": "matte", "matte": "matte", "style": "style"}
-KINDS = ("pipewire", "v4l2")
+KINDS = ("pipewire", "v4l2", "http", "rtsp", "rtsps", "srt", "whip")
 NAME = "framebind"
 """The camera's name in PipeWire, unless --to has another one."""
 
@@ -49,8 +49,8 @@ Model = Annotated[str, typer.Option(help="A .tflite file or a known model; by de
 To = Annotated[
     list[str],
     typer.Option(
-        metavar="pipewire[:NAME]|v4l2[:DEVICE]|window",
-        help="Where the picture goes; window may be added to another one.",
+        metavar="pipewire[:NAME]|v4l2[:DEVICE]|http://[HOST]:PORT|rtsp://...|srt://...|whip://...|window",
+        help="Where the picture goes: to programs, browsers or a server; window may be added to another one.",
     ),
 ]
 Size = Annotated[str | None, typer.Option(help="WIDTHxHEIGHT of camera and synthetic frames.")]
@@ -75,13 +75,15 @@ def camera(
     *,
     flags: FrameFlags,
 ) -> None:
-    """Make a camera that browsers, meetings and OBS can open, of a camera, a video or a picture.
+    """Make a camera that meetings, OBS and browsers can open, or that a server gets, of a camera, a video or a picture.
 
     It computes nothing until a program opens it.
 
     Example: python -m framebind camera --effect blur
 
     Example: python -m framebind camera --effect background --background beach.jpg --to pipewire:Beach 1
+
+    Example: python -m framebind camera --effect style talk.mp4 --to http://:8080
     """
     if list_:
         _print_list()

@@ -27,6 +27,7 @@ EXTRAS = {
     "supervision": "to_detections and to_key_points",
     "remote": "videos and results behind URLs",
     "ray": "process --ray",
+    "browser": "cameras in browsers",
     "demos": "styles of demo style_transfer --model style_transfer_f16_384",
     "hosts": "demos/hosts",
     "evaluate": "evaluate coco",

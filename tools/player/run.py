@@ -115,10 +115,19 @@ def _drawing(
 def _open_camera(address: str, source: fb.video.Source) -> fb.video.VideoWriter:
     """A virtual camera for pictures of the source's frames. A person is told its name."""
     camera = fb.video.VideoWriter(address, source.size, source.fps or 30.0, reason=VIRTUAL_CAMERA)
+    console.print(plain(_where(camera, address)))
+    return camera
+
+
+def _where(camera: fb.video.VideoWriter, address: str) -> str:
+    """A sentence that says where the pictures are."""
+    if camera.address:
+        return f"browsers see the camera at {camera.address} until Ctrl-C"
+    if "://" in address:
+        return f"the pictures are sent to {fb.video.masked_address(address)} until Ctrl-C"
     kind, _, name = address.partition(":")
     named = f"'{name}' of {kind}" if name else f"of {kind}"
-    console.print(plain(f"the camera {named} is there for other programs, until Ctrl-C"))
-    return camera
+    return f"the camera {named} is there for other programs, until Ctrl-C"
 
 
 def _open_window(source: fb.video.Source, name: str, *, vsync: bool) -> fb.Window:

@@ -12,7 +12,10 @@ import numpy.typing as npt
 from ....kernels.colours import YuvColours, YuvMatrix
 
 PixelFormat = Literal["nv12", "yuy2"]
-PIPEWIRE, V4L2 = CAMERA_KINDS = ("pipewire", "v4l2")
+PIPEWIRE, V4L2, HTTP = "pipewire", "v4l2", "http"
+SERVERS = ("rtsp", "rtsps", "srt", "whip")
+"""The schemes of addresses to which a camera is sent."""
+CAMERA_KINDS = (PIPEWIRE, V4L2, HTTP, *SERVERS)
 """The first words of the addresses of virtual cameras."""
 _HD_HEIGHT = 720
 

@@ -1,19 +1,21 @@
-"""The addresses of virtual cameras, "pipewire:NAME" and "v4l2:DEVICE", and the cameras that they open."""
+"""The addresses of virtual cameras, such as "pipewire:NAME" and "http://:8080", and the cameras that they open."""
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import socket
 from pathlib import Path
 from typing import NamedTuple
 
 from ...errors import SourceError
-from .camera import PIPEWIRE, V4L2, VirtualCamera
+from .camera import HTTP, PIPEWIRE, SERVERS, V4L2, VirtualCamera
 from .libpipewire import load_pipewire
 from .pipewire_camera import PipewireCamera
 from .v4l2_camera import V4l2Camera, loopback_devices
 
 DEFAULT_NAME = "framebind"
+BROWSER = "http://:8080"
 _LONGEST_NAME = 200
 _NO_DEVICE = "there is no device of v4l2loopback: 'modprobe v4l2loopback exclusive_caps=1' makes one"
 
@@ -24,7 +26,8 @@ class VirtualCameraPlace(NamedTuple):
     Attributes
     ----------
     address : str
-        What ``VideoWriter`` takes: "pipewire" or "v4l2:/dev/videoN"; "v4l2" alone if there is no device.
+        What ``VideoWriter`` takes: "pipewire", "v4l2:/dev/videoN" ("v4l2" alone if there is no device) or
+        "http://:8080".
     is_ready : bool
         Whether a camera can be shown there.
     about : str
@@ -48,7 +51,7 @@ def list_virtual_cameras() -> list[VirtualCameraPlace]:
     Returns
     -------
     list of VirtualCameraPlace
-        PipeWire, and each device of v4l2loopback.
+        PipeWire, each device of v4l2loopback, and browsers.
 
     Examples
     --------
@@ -57,7 +60,7 @@ def list_virtual_cameras() -> list[VirtualCameraPlace]:
     """
     devices = loopback_devices()
     places = [VirtualCameraPlace(f"{V4L2}:{device}", True, name) for device, name in devices.items()]
-    return [_pipewire(), *(places or [VirtualCameraPlace(V4L2, False, _NO_DEVICE)])]
+    return [_pipewire(), *(places or [VirtualCameraPlace(V4L2, False, _NO_DEVICE)]), _browser()]
 
 
 def open_camera(address: str, size: tuple[int, int], fps: float) -> VirtualCamera:
@@ -66,6 +69,14 @@ def open_camera(address: str, size: tuple[int, int], fps: float) -> VirtualCamer
     Without a name the camera of PipeWire is "framebind", and v4l2 is the first device of v4l2loopback.
     """
     kind, _, name = address.partition(":")
+    if kind == HTTP:
+        from .web_camera import WebCamera  # its server takes a while to import
+
+        return WebCamera(address, size, fps)
+    if kind in SERVERS:
+        from .stream_camera import StreamCamera
+
+        return StreamCamera(address, size, fps)
     if kind == V4L2:
         device = name or next(iter(loopback_devices()), "")
         if not device:
@@ -74,6 +85,15 @@ def open_camera(address: str, size: tuple[int, int], fps: float) -> VirtualCamer
     if len(name) > _LONGEST_NAME or not name.isprintable():
         raise SourceError(f"the name of a camera has at most {_LONGEST_NAME} characters, all of them printable")
     return PipewireCamera(name or DEFAULT_NAME, size, fps)
+
+
+def _browser() -> VirtualCameraPlace:
+    """Whether the packages are here that serve a camera to browsers."""
+    missing = [name for name in ("aiohttp", "aiortc") if importlib.util.find_spec(name) is None]
+    if missing:
+        reason = f"{' and '.join(missing)} not installed: pip install 'framebind[browser]'"
+        return VirtualCameraPlace(BROWSER, False, reason)
+    return VirtualCameraPlace(BROWSER, True, "browsers see it by WebRTC or MJPEG")
 
 
 def _pipewire() -> VirtualCameraPlace:

@@ -71,7 +71,8 @@ class VideoWriter(Uncopied):
     path : str or Path
         The video: .mp4, .mov, .mkv, .webm, .gif or .avi (which keeps no times, only ``fps``); or a .png file, which
         gets the last texture. Missing folders are made. Or "pipewire:NAME": a camera of PipeWire that other programs
-        show under that name; or "v4l2:/dev/videoN", a device of the kernel module v4l2loopback.
+        show under that name; "v4l2:/dev/videoN", a device of the kernel module v4l2loopback; "http://:8080", a page
+        that shows it in browsers; or "rtsp://...", "srt://..." or "whip://...", a server that takes it.
     size : (int, int), optional
         Width and height of upright pictures; by default those of ``like``, or of the first picture.
     fps : float, optional
@@ -107,8 +108,8 @@ class VideoWriter(Uncopied):
     Raises
     ------
     SourceError
-        If the suffix or the codec is none of these or keeps no alpha, if the file cannot be written, or if there is no
-        PipeWire for a camera.
+        If the suffix or the codec is none of these or keeps no alpha, if the file cannot be written, or if the camera's
+        PipeWire, device, place or server cannot be had.
 
     Examples
     --------
@@ -149,6 +150,7 @@ class VideoWriter(Uncopied):
 
     def _begin(self, path: str | Path, size: tuple[int, int] | None, settings: VideoSettings, reason: str) -> None:
         self._path, self._size, self._settings = Path(path), size, settings
+        self._camera_address = str(path) if _is_camera(path) else ""
         self._live_rate, self._reason = settings.fps if settings.live else None, reason
         self._file: AvFile | None = None
         self._camera: VirtualCamera | None = None
@@ -156,7 +158,7 @@ class VideoWriter(Uncopied):
         self._is_closed = False
         self._finalizer: weakref.finalize[[], VideoWriter] | None = None
         suffix = self._path.suffix.lower()
-        if _is_camera(path):
+        if self._camera_address:
             if size is not None:
                 self._open_camera(size)
         elif suffix == _PICTURE:
@@ -171,7 +173,7 @@ class VideoWriter(Uncopied):
     def _open_camera(self, size: tuple[int, int]) -> VirtualCamera:
         from ..virtual_cameras.opening import open_camera  # a file needs no code of cameras
 
-        self._size, self._camera = size, open_camera(str(self._path), size, self._settings.fps)
+        self._size, self._camera = size, open_camera(self._camera_address, size, self._settings.fps)
         self._finish_with(self._camera.close)
         return self._camera
 
@@ -200,6 +202,11 @@ class VideoWriter(Uncopied):
     def waited(self) -> float:
         """Seconds that ``put`` waited for these threads."""
         return self._queue.waited if self._queue is not None else 0.0
+
+    @property
+    def address(self) -> str:
+        """The address at which browsers find the pictures; "" if this is no page for browsers, or not open yet."""
+        return getattr(self._camera, "address", "")
 
     @property
     def is_watched(self) -> bool:
@@ -258,7 +265,7 @@ class VideoWriter(Uncopied):
             raise SourceError(
                 f"'{self._path}' takes frames, textures, planes or arrays, not a {type(picture).__name__}"
             )
-        if _is_camera(self._path):
+        if self._camera_address:
             return self._opened_camera(picture)
         if self._file is None:
             width, height = picture.shape[1::-1] if isinstance(picture, np.ndarray) else picture.size
@@ -284,10 +291,11 @@ class VideoWriter(Uncopied):
 
     def _opened_camera(self, picture: Any) -> Queue:
         if not isinstance(picture, GlTexture):
-            raise SourceError(f"'{self._path}' takes textures, not a {type(picture).__name__}")
+            shown = masked_address(self._camera_address)
+            raise SourceError(f"'{shown}' takes textures, not a {type(picture).__name__}")
         camera = self._camera or self._open_camera(self._size or picture.size)
         assert self._size is not None
-        return TextureCameraQueue(camera, str(self._path), self._size, self._reason)
+        return TextureCameraQueue(camera, masked_address(self._camera_address), self._size, self._reason)
 
     def end(self) -> None:
         """Take no more pictures, and let the file be completed on its own thread. May be called more than once.
@@ -319,7 +327,8 @@ class VideoWriter(Uncopied):
 
     def __repr__(self) -> str:
         size = "" if self._size is None else f"{self._size[0]}x{self._size[1]}, "
-        return f"<VideoWriter: '{self._path}', {size}{self._settings.fps:g} fps>"
+        place = masked_address(self._camera_address) if self._camera_address else self._path
+        return f"<VideoWriter: '{place}', {size}{self._settings.fps:g} fps>"
 
     def __enter__(self) -> VideoWriter:
         return self

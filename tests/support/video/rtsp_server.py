@@ -1,6 +1,7 @@
 """An RTSP server on loopback, GStreamer's own (gst-rtsp-server), with live streams ``/0`` to ``/3``.
 
-As a script, by the system's Python that has GStreamer's bindings, it serves at the port that is its argument.
+As a script, by the system's Python that has GStreamer's bindings, it serves at the port that is its first argument, and
+writes what is sent to ``/in`` to the file that is its second one.
 """
 
 from __future__ import annotations
@@ -17,6 +18,10 @@ LAUNCH = (
     "( videotestsrc is-live=true pattern={pattern} ! video/x-raw,width=64,height=48,framerate=25/1 "
     "! openh264enc gop-size=25 ! h264parse ! rtph264pay name=pay0 pt=96 config-interval=-1 )"
 )
+RECORD = (
+    "( rtph264depay name=depay0 ! h264parse ! video/x-h264,stream-format=byte-stream,alignment=au "
+    "! filesink location={place} buffer-mode=unbuffered sync=false )"
+)
 PATTERNS = ("white", "red", "green", "blue")
 """GStreamer's test pictures, by stream."""
 
@@ -24,8 +29,8 @@ PATTERNS = ("white", "red", "green", "blue")
 class RtspServer:
     """The server as a process, which a test may stall, kill and start again at the same port."""
 
-    def __init__(self) -> None:
-        self.port = 0
+    def __init__(self, recording: str = "/dev/null") -> None:
+        self.port, self._recording = 0, recording
         self._process: subprocess.Popen[str] | None = None
         self.start()
 
@@ -36,7 +41,10 @@ class RtspServer:
     def start(self) -> None:
         """Start it, at the port that it had before."""
         self._process = subprocess.Popen(
-            [PYTHON, __file__, str(self.port)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+            [PYTHON, __file__, str(self.port), self._recording],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
         )
         assert self._process.stdout is not None
         self.port = int(self._process.stdout.readline())
@@ -67,7 +75,7 @@ def why_absent() -> str:
     return "" if done.returncode == 0 else "gir1.2-gst-rtsp-server-1.0 or python3-gi is not installed"
 
 
-def serve(port: str) -> None:
+def serve(port: str, recording: str) -> None:
     """Serve until killed. Prints the port."""
     import gi
 
@@ -83,10 +91,14 @@ def serve(port: str) -> None:
         factory.set_shared(True)
         factory.set_launch(LAUNCH.format(pattern=pattern))
         server.get_mount_points().add_factory(f"/{number}", factory)
+    factory = GstRtspServer.RTSPMediaFactory()
+    factory.set_transport_mode(GstRtspServer.RTSPTransportMode.RECORD)
+    factory.set_launch(RECORD.format(place=recording))
+    server.get_mount_points().add_factory("/in", factory)
     server.attach(None)
     print(server.get_bound_port(), flush=True)
     GLib.MainLoop().run()
 
 
 if __name__ == "__main__":
-    serve(sys.argv[1])
+    serve(*sys.argv[1:])

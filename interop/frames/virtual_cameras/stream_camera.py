@@ -1,0 +1,151 @@
+"""A camera that is pushed to a server: RTSP, SRT or WHIP, in H.264, by FFmpeg's own writers (PyAV)."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import queue
+import threading
+import time
+from collections.abc import Iterator
+from fractions import Fraction
+from typing import Any
+from urllib.parse import urlsplit
+
+import av
+import numpy as np
+import numpy.typing as npt
+
+from ...errors import SourceError
+from ...uncopied import Uncopied
+from ..decode.addresses import masked_address
+from .camera import FrameLayout
+from .live_encoder import CLOCK, LiveEncoder
+
+log = logging.getLogger("framebind.cameras")
+
+_FORMATS = {"rtsp": "rtsp", "rtsps": "rtsp", "srt": "mpegts", "whip": "whip"}
+"""FFmpeg's muxers by the scheme of the address."""
+_OPTIONS = {"rtsp": {"rtsp_transport": "tcp"}}
+_SECONDS = 10.0
+"""Seconds that opening and a write may take."""
+_RETRY_SECONDS = 2.0
+_QUEUE = 60
+
+
+class StreamCamera(Uncopied):
+    """Frames of ``size`` (width, height) that are sent to the server of an address. Implements VirtualCamera.
+
+    Raises SourceError if the server does not take them. If it goes away later, one sentence says so, and the camera
+    tries again every two seconds; the frames meanwhile are lost.
+    """
+
+    is_watched = True
+
+    def __init__(self, address: str, size: tuple[int, int], fps: float) -> None:
+        self.layout, self._fps, self._address = FrameLayout("nv12", size), fps, address
+        self.shown = masked_address(address)
+        self._packets = queue.Queue[av.Packet | None](_QUEUE)
+        self._encoder = LiveEncoder(self.layout, fps)
+        try:
+            self._output: _Output | None = _Output(address, self.layout, fps)
+        except SourceError:
+            self._encoder.close()
+            raise
+        self._encoder.add(self._put)
+        self._thread = threading.Thread(target=self._send, name="framebind sends a camera", daemon=True)
+        self._thread.start()
+
+    def wait(self, seconds: float) -> bool:
+        """Return True: a server takes frames always."""
+        return True
+
+    @contextlib.contextmanager
+    def frame(self, captured: float) -> Iterator[npt.NDArray[np.uint8]]:
+        """Give the memory of the next frame, which is encoded and sent from the end of the block on."""
+        with self._encoder.frames.write(captured) as memory:
+            yield memory
+
+    def close(self) -> None:
+        """End the stream. May be called more than once."""
+        self._encoder.close()
+        if self._thread.is_alive():
+            self._packets.put(None)
+            self._thread.join()
+
+    def _put(self, packet: av.Packet) -> None:
+        with contextlib.suppress(queue.Full):  # the server stalls: what comes after a gap begins with a key frame
+            self._packets.put_nowait(packet)
+            return
+        self._encoder.ask_for_key()
+
+    def _send(self) -> None:
+        tried = 0.0
+        while (packet := self._packets.get()) is not None:
+            if self._output is None and time.monotonic() - tried >= _RETRY_SECONDS:
+                tried = time.monotonic()
+                self._open_again()
+            if self._output is None:
+                continue
+            try:
+                self._output.write(packet)
+            except av.FFmpegError as error:
+                log.warning("%s takes no more frames (%s): trying again", self.shown, error.strerror or error)
+                self._output.close()
+                self._output = None
+        if self._output is not None:
+            self._output.close()
+
+    def _open_again(self) -> None:
+        try:
+            self._output = _Output(self._address, self.layout, self._fps)
+        except SourceError:
+            return
+        log.info("%s takes frames again", self.shown)
+        self._encoder.ask_for_key()
+
+
+class _Output:
+    """FFmpeg's writer of a stream, from the first key frame on."""
+
+    def __init__(self, address: str, layout: FrameLayout, fps: float) -> None:
+        scheme = urlsplit(address).scheme
+        place = _whip_place(address) if scheme == "whip" else address
+        try:
+            self._container: Any = av.open(
+                place, "w", format=_FORMATS[scheme], options=_OPTIONS.get(scheme, {}), timeout=_SECONDS
+            )
+            width, height = layout.padded
+            self._stream = self._container.add_mux_stream(
+                "h264", rate=Fraction(fps).limit_denominator(1000), width=width, height=height, pix_fmt="yuv420p"
+            )
+            self._stream.time_base = Fraction(1, CLOCK)
+            self._container.start_encoding()
+        except (av.FFmpegError, OSError, ValueError) as error:
+            raise SourceError(f"{masked_address(address)} takes no frames: {_reason(error, scheme)}") from error
+        self._has_begun = False
+
+    def write(self, packet: av.Packet) -> None:
+        """Send a packet. Raises FFmpegError if the server does not take it."""
+        if not (self._has_begun or packet.is_keyframe):
+            return
+        self._has_begun = True
+        packet.stream = self._stream
+        self._container.mux(packet)
+
+    def close(self) -> None:
+        """End the stream, as well as may be."""
+        with contextlib.suppress(av.FFmpegError):
+            self._container.close()
+
+
+def _whip_place(address: str) -> str:
+    """The HTTP address of a WHIP endpoint: TLS, but on this machine."""
+    host = urlsplit(address).hostname or ""
+    return ("http" if host in ("localhost", "127.0.0.1", "::1") else "https") + address.removeprefix("whip")
+
+
+def _reason(error: Exception, scheme: str) -> str:
+    if "Protocol not found" in str(error):
+        return f"the FFmpeg of this PyAV has no {scheme}: install PyAV from source beside an FFmpeg that has"
+    return str(error)
