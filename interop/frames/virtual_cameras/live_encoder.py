@@ -11,6 +11,8 @@ from typing import Any
 import av
 import numpy as np
 import numpy.typing as npt
+from av.error import FFmpegError
+from av.video.frame import PictureType
 
 from ...yuv import MATRIX_NUMBERS
 from ..decode.thread_times import WorkTime
@@ -100,7 +102,7 @@ class LiveEncoder:
                 try:
                     _give(packets, video.encode(taken.pixels, taken.captured, is_key=is_key) if packets else [])
                     _give(jpegs, [self._as_jpeg(taken.pixels)] if jpegs else [])
-                except av.FFmpegError as error:
+                except FFmpegError as error:
                     log.warning("a frame was not encoded: %s", error)
 
     def _as_jpeg(self, pixels: npt.NDArray[np.uint8]) -> bytes:
@@ -133,7 +135,7 @@ class _H264:
         self._last = frame.pts = max(round((captured - self._start) * CLOCK), self._last + 1)
         frame.time_base = Fraction(1, CLOCK)
         if is_key:
-            frame.pict_type = av.video.frame.PictureType.I
+            frame.pict_type = PictureType.I
         return self._codec.encode(frame)
 
     def _open(self) -> Any:
@@ -142,7 +144,7 @@ class _H264:
             try:
                 codec = self._made(name)
                 codec.open()
-            except (av.FFmpegError, ValueError):
+            except (FFmpegError, ValueError):
                 continue
             return codec
         return self._made(_NAMES[-1])

@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 import av
 import numpy as np
 import numpy.typing as npt
+from av.error import FFmpegError
 
 from ...errors import SourceError
 from ...uncopied import Uncopied
@@ -89,7 +90,7 @@ class StreamCamera(Uncopied):
                 continue
             try:
                 self._output.write(packet)
-            except av.FFmpegError as error:
+            except FFmpegError as error:
                 log.warning("%s takes no more frames (%s): trying again", self.shown, error.strerror or error)
                 self._output.close()
                 self._output = None
@@ -121,7 +122,7 @@ class _Output:
             )
             self._stream.time_base = Fraction(1, CLOCK)
             self._container.start_encoding()
-        except (av.FFmpegError, OSError, ValueError) as error:
+        except (FFmpegError, OSError, ValueError) as error:
             raise SourceError(f"{masked_address(address)} takes no frames: {_reason(error, scheme)}") from error
         self._has_begun = False
 
@@ -135,7 +136,7 @@ class _Output:
 
     def close(self) -> None:
         """End the stream, as well as may be."""
-        with contextlib.suppress(av.FFmpegError):
+        with contextlib.suppress(FFmpegError):
             self._container.close()
 
 

@@ -23,6 +23,7 @@ import numpy.typing as npt
 
 from ...errors import SourceError
 from ...uncopied import Uncopied
+from .. import virtual_cameras
 from .camera import FrameLayout
 from .live_encoder import LiveEncoder
 
@@ -160,7 +161,7 @@ class WebCamera(Uncopied):
         from aiohttp import web
 
         name, kind = _PAGE[request.path]
-        content = files(__package__).joinpath(name).read_text("utf-8")
+        content = files(virtual_cameras).joinpath(name).read_text("utf-8")
         return web.Response(text=content, content_type=kind, headers=_HEADERS)
 
     @contextlib.contextmanager

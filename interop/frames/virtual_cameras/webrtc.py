@@ -25,7 +25,8 @@ class PacketTrack(MediaStreamTrack):
 
     def __init__(self, encoder: LiveEncoder) -> None:
         super().__init__()
-        self._encoder, self._loop = encoder, asyncio.get_running_loop()
+        self._encoder = encoder
+        self._running: asyncio.AbstractEventLoop = asyncio.get_running_loop()
         self._packets = asyncio.Queue[av.Packet](_QUEUE)
         self._waits_for_key = True
         encoder.add(self.put)
@@ -33,7 +34,7 @@ class PacketTrack(MediaStreamTrack):
     def put(self, packet: av.Packet) -> None:
         """Take a packet."""
         with contextlib.suppress(RuntimeError):  # the loop ends
-            self._loop.call_soon_threadsafe(self._put, packet)
+            self._running.call_soon_threadsafe(self._put, packet)
 
     def _put(self, packet: av.Packet) -> None:
         if self._packets.full():

@@ -134,7 +134,7 @@ def test_the_places_are_listed(pipewire: Daemon) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("--to", "vlc"), "'vlc' is none of pipewire, v4l2 and window"),
+        (("--to", "vlc"), "'vlc' is none of pipewire, v4l2, http, rtsp, rtsps, srt, whip and window"),
         (("--to", "pipewire", "--to", "v4l2"), "a run makes one camera"),
         (("--effect", "blur", "--background", "#ffffff"), "a background is for --effect background or matte"),
         (("--effect", "none", "--model", "x.tflite"), "the effect none runs no model"),
