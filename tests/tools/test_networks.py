@@ -28,18 +28,18 @@ def test_a_network_is_that_of_litert(gpu: Device, name: str, half: bool) -> None
 
 
 def test_a_certification_runs_every_kernel() -> None:
-    """With matrix units or without, by an operator or by a network."""
+    """By an operator or by a network, without matrix units, with them, or with those of warpgroups."""
     ran = {source.name for run in kept_cover("signatures") for source in compile_run(run).sources}
-    for units in (False, True):
+    for units, warpgroup_bytes in ((False, 0), (True, 0), (True, 227 << 10)):
         for make in NETWORKS.values():
-            ran |= kernels_of(make()[0], units=units)
+            ran |= kernels_of(make()[0], units, warpgroup_bytes)
     assert ran | WITHOUT_LITERT == set(kernel_files())
 
 
-def kernels_of(model: bytes, *, units: bool) -> set[str]:
+def kernels_of(model: bytes, units: bool, warpgroup_bytes: int) -> set[str]:
     """The kernels of a network's steps on a large device, with intermediate tensors in halves if it has units."""
     device = NullDevice(group_size=256, invocations=132 * 2048)
-    device.traits = replace(device.traits, matrix_units=units, local_bytes=48 << 10)
+    device.traits = replace(device.traits, matrix_units=units, local_bytes=48 << 10, warpgroup_bytes=warpgroup_bytes)
     _, program = program_on_null(model, "f16" if units else "f32", device)
     assert program is not None
     sources = [step.kernel.source for step in program.record().steps]
