@@ -22,6 +22,8 @@ def similarity(sources: Array, targets: Array, weights: Array) -> Array | None:
     target_middle = (weights[:, None] * targets).sum(axis=0) / total
     centered = sources - source_middle
     design = (weights[:, None] * targets).T @ centered
+    if not np.isfinite(design).all():
+        return None
     left, _, right = np.linalg.svd(design)
     if np.linalg.det(left) * np.linalg.det(right) < 0:
         left[:, 2] *= -1
