@@ -49,6 +49,12 @@ them. Kernels and passes that are younger were timed by themselves: super-resolu
 frames of four models in *Cost over work*. depth_anything takes longer on OpenGL than before: the cause was not
 measured.
 
+All these tables are older than [warpgroups](internals/tensor-cores.md#warpgroups) (640b1a57). In one call on an H200,
+without and with them, in ms: unet_512 0.531 / 0.501 and 0.348 / 0.323, yolov8n_640 0.270 / 0.260 and 0.265 / 0.241,
+resnet18_224 0.121 / 0.111 and 0.121 / 0.103, deeplab_mnv2_513 0.304 / 0.286 and 0.304 / 0.288
+(`benchmarks/results/medians/dense`). Which layers are at which share of the peak is there too. That deeplab's frame did
+not gain by its 160 to 128 channels, which alone take 16 us less, was not examined.
+
 `torch-compile-max-autotune` was not timed. With what a call of 112 s had kept, unet_512 and vit_tiny_224 compiled in it
 in 28 and 40 s of 16 cores. SAM's encoder, Depth-Anything, SegFormer and YOLO11n were not ready after 98 s side by side:
 each has 28 to 54 shapes of products and convolutions, and for each of them Inductor writes, compiles and tries about
