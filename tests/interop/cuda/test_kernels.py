@@ -20,6 +20,7 @@ from framebind.kernels.codegen.source import Argument, KernelSource
 from framebind.kernels.codegen.texts import kernel_files, tile_function
 from framebind.kernels.operation import Launch, Lowering, Operation
 from framebind.kernels.ops.convolution.conv import Convolution
+from framebind.kernels.ops.convolution.fma_conv import FmaTile
 from framebind.kernels.ops.convolution.tiled_conv import ConvTile
 from framebind.kernels.ops.convolution.transpose_conv import TransposeConvolution
 from framebind.kernels.ops.convolution.warpgroup_conv import WarpgroupTile
@@ -139,6 +140,21 @@ def test_tiles_of_warpgroups_compile(architecture: int) -> None:
         assert launch.halves is not None
         sources.append(source_of(launch.halves, operation, ("f16", "f16")))
     assert dynamic_bytes(sources[-1]) == (sources[-1].local_bytes if len(sources) > 1 else 0)
+    compile_all(sources, architecture)
+
+
+@pytest.mark.parametrize("architecture", [75, 100])
+def test_tiles_of_multiply_adds_compile(architecture: int) -> None:
+    """A window whose sums are split, single taps, and a transposed one."""
+    target, sources = Target(256, 1 << 18, local_bytes=48 << 10), list[KernelSource]()
+    convolution = Convolution(Window((3, 3), (1, 1)), np.ones((48, 3, 3, 24)), None)
+    transposed = TransposeConvolution((2, 2), SAME, None, np.ones((24, 2, 2, 24)))
+    operations: list[Operation] = [convolution, convolution, transposed]
+    tiles = FmaTile(4, 3, 2, 2, 8, 2), FmaTile(8, 1, 4, 1, 0, 2), FmaTile(4, 2, 4, 1, 0, 2)
+    for operation, tile in zip(operations, tiles, strict=True):
+        launch = launched(operation, replace(target, fixed={"fma_conv": tile}))
+        assert launch.kernel == "fma_conv"
+        sources.append(source_of(launch, operation, ("f32", "f32")))
     compile_all(sources, architecture)
 
 
