@@ -48,34 +48,47 @@ cl_one_dispatch: Any = import_module("framebind.interop.cl.compute.one_dispatch"
 _render, _table = cl_one_dispatch.render_program, cl_one_dispatch.table
 
 
+_STATE, _WAIT = (
+    "  __local uint barrier_seen[2];",
+    "wait_at_barrier(barrier_state, barrier_seen, barrier_spins);",
+)
+"""Lines of a program's loop over its steps (kernels/codegen/opencl.py)."""
+
+
 def _note(place: str, nanoseconds: str = "") -> str:
     """OpenCL C: group 0 writes its clock, and the time, if ``nanoseconds`` names an index for it."""
     time_too = f"NANOSECONDS(t); clocks[{nanoseconds}] = t;" if nanoseconds else ""
     return (
         "if (get_global_id(0) == 0) { ulong t; volatile __global ulong* clocks = "
-        f"(volatile __global ulong*)state; CLOCK(t); clocks[{place}] = t; {time_too} }}\n"
+        f"(volatile __global ulong*)barrier_state; CLOCK(t); clocks[{place}] = t; {time_too} }}\n"
     )
 
 
 def render_timed(source: ProgramSource, dialect: Dialect) -> str:
-    """The program with the clock read before and after each barrier and at the end, and space for twice the rows."""
+    """The program with the clock read before and after each barrier and at the end, and space for twice the rows.
+
+    A work-group waits where it arrives, so that a step's own time holds the loads that it makes before it waits
+    otherwise.
+    """
     count = source.steps * source.row
     text = (
         _render(source, dialect)
         .replace(f"copy[{count}];", f"copy[{2 * count}];")
         .replace(f"i < {count};", f"i < {2 * count};")
     )
-    head, loop = text.rsplit("  __local uint local_state[2];", 1)
-    for before, note in (
-        ("if (row[3] != 0)", _note(f"{FIRST} + 2 * i")),
-        ("int tiles =", _note(f"{FIRST + 1} + 2 * i")),
+    head, loop = text.rsplit(_STATE, 1)
+    loop = loop.replace("tile == first ? row[3] : 0", "0")
+    for before, replaced in (
+        ("if (row[3] != 0 && first >= tiles)", "if (0)"),
+        ("if (row[3] != 0) {", f"{_note(f'{FIRST} + 2 * i')}if (row[3] != 0) {{"),
+        ("int tiles =", f"if (row[3] != 0) {{ {_WAIT} }} {_note(f'{FIRST + 1} + 2 * i')}int tiles ="),
     ):
         assert loop.count(before) == 1
-        loop = loop.replace(before, f"{note}{before}")
+        loop = loop.replace(before, replaced)
     loop = loop.replace("for (int i = 0;", f"{_note(str(FIRST), '8')}  for (int i = 0;", 1)
     end = loop.rindex("}")
     loop = f"{loop[:end]}{_note(f'{FIRST} + 2 * rows', '9')}{loop[end:]}"
-    return f"{CLOCKS}{head}  __local uint local_state[2];{loop}"
+    return f"{CLOCKS}{head}{_STATE}{loop}"
 
 
 def enlarge_barrier_state(device: Device) -> Resource:
