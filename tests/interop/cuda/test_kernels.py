@@ -101,7 +101,7 @@ def test_the_kernels_of_single_nodes_compile(architecture: int) -> None:
 
 
 @pytest.mark.parametrize("architecture", ALL_ARCHITECTURES)
-@pytest.mark.parametrize("name", ["attention", "samples", "movements", "correlation"])
+@pytest.mark.parametrize("name", ["attention", "deformable attention", "samples", "movements", "correlation"])
 def test_the_kernels_of_small_networks_compile(name: str, architecture: int) -> None:
     """Attention with its layer norm, and products, on matrix units if the architecture has them; samples; copies."""
     model, _ = NETWORKS[name]()
