@@ -86,9 +86,9 @@ def results(interpreter: litert.Interpreter, inputs: Sequence[npt.NDArray[Any]])
 
 
 def agree(found: Arrays | None, expected: Arrays | None, steps: float, *, on_gpu: bool) -> bool:
-    """Whether both refuse the model, or give arrays of the same types, and values if the GPU computed some.
+    """Whether both refuse the model, or give arrays of the same types, and of the same values if the GPU computed them.
 
-    If the CPU computed all, the kernels are the same, and may show memory that nothing was written to.
+    If the CPU computed them, the kernel is the same, and may show memory that nothing was written to.
     """
     if found is None or expected is None:
         return found is expected
@@ -109,7 +109,7 @@ def check(label: str, content: bytes, inputs: Sequence[npt.NDArray[Any]] | None 
     interpreter.modify_graph_with_delegate(delegate)
     given = list(random_inputs(interpreter.get_input_details()).values()) if inputs is None else inputs
     found = results(interpreter, given)
-    on_gpu = any(operator.runs_on == "gpu" for operator in interpreter.delegated_ops())
+    on_gpu = interpreter.delegated_ops()[-1].runs_on == "gpu"
     delegate.close()
     references = [
         results(litert.Interpreter(model_content=content, experimental_op_resolver_type=resolver), given)
