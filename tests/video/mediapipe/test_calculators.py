@@ -218,7 +218,7 @@ def test_procrustes_finds_the_similarity() -> None:
     mirrored = similarity(points, points * [1, 1, -1], weights)
     assert mirrored is not None and np.linalg.det(mirrored[:3, :3]) > 0  # never a reflection
     assert similarity(np.zeros((4, 3)), np.zeros((4, 3)), np.ones(4)) is None
-    assert similarity(points, points * np.inf, weights) is None
+    assert similarity(points, np.full_like(points, np.nan), weights) is None
 
 
 def test_a_face_is_placed_where_it_was_projected_from() -> None:
