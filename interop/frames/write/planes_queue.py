@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from ....kernels.colours import YuvColours
+from ....kernels.colours import YuvColours, YuvMatrix, YuvRange
 from ...dlpack import host_array, is_on_host
 from ...errors import SourceError
 from ...yuv import YuvPicture
@@ -18,7 +18,6 @@ from ..decode.thread_times import WorkTime
 from ..paint.marks import Marks
 from ..paint.marks_on_planes import paint
 from ..paint.planes import Plane, Planes
-from .av_file import AvFile
 from .writer import Slots, Writer
 
 Paint = Callable[[Planes], None]
@@ -29,6 +28,14 @@ _MAX_BYTES = 256 << 20
 """Most bytes of these frames together, unless ``_LEAST`` of them need more."""
 _SUBSAMPLINGS = {(2, 2): 420, (2, 1): 422, (1, 1): 444, (1, 2): 440}
 """FFmpeg's names of formats by the columns and rows of luma of a pixel of chroma; 4:4:0 is 4:2:2 on its side."""
+
+
+class PlanesFile(Protocol):
+    """A file or a camera that takes frames of planes."""
+
+    def take_colours(self, matrix: YuvMatrix, range: YuvRange) -> None: ...
+    def write_planes(self, frame: Any, time: float | None = None) -> None: ...
+    def finish(self) -> None: ...
 
 
 class _Marked(NamedTuple):
@@ -44,7 +51,7 @@ class PlanesQueue:
     Outside of what is painted the encoder gets the decoder's own numbers.
     """
 
-    def __init__(self, path: Path, file: AvFile, first: YuvPicture) -> None:
+    def __init__(self, path: Path, file: PlanesFile, first: YuvPicture) -> None:
         """``first`` is the first picture: the file takes its colours, and all others need its size."""
         self._path, self._size = path, _size_of(first, path)
         file.take_colours(first.matrix, first.range)

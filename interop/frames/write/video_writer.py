@@ -23,6 +23,7 @@ from ..read.frame_reader import Pixels
 from ..read.source import Source
 from ..virtual_cameras.camera import CAMERA_KINDS, VirtualCamera
 from .av_file import AvFile, Sound, VideoSettings
+from .camera_frames import CameraFrames
 from .camera_queue import TextureCameraQueue
 from .codecs import BY_SUFFIX, CODECS, WITH_ALPHA
 from .picture_queues import ArrayQueue, LastPicture, TextureQueue
@@ -64,7 +65,8 @@ class VideoWriter(Uncopied):
     a frame is none. Use it as a context manager, or call ``close()``.
 
     A virtual camera is there from its first picture on, or from now on if ``size`` is given, until ``close()``. It
-    shows textures, each at once. While no program watches it, ``put`` reads nothing, and ``is_watched`` says so.
+    shows textures at once, and planes and arrays a few frames later. While no program watches it, ``put`` reads
+    nothing, and ``is_watched`` says so.
 
     Parameters
     ----------
@@ -257,6 +259,10 @@ class VideoWriter(Uncopied):
                 time = picture.time - self._start
             picture, rotation = picture.pixels, picture.rotation
         queue = self._queue or self._use(self._opened(picture, rotation))
+        if not self.is_watched and not isinstance(picture, GlTexture):
+            if marks is not None:
+                marks.take()
+            return
         queue.put(picture, rotation, marks, time, paint)
 
     def _opened(self, picture: Any, rotation: int) -> Queue:
@@ -266,7 +272,7 @@ class VideoWriter(Uncopied):
                 f"'{self._path}' takes frames, textures, planes or arrays, not a {type(picture).__name__}"
             )
         if self._camera_address:
-            return self._opened_camera(picture)
+            return self._opened_camera(picture, rotation)
         if self._file is None:
             width, height = picture.shape[1::-1] if isinstance(picture, np.ndarray) else picture.size
             self._size = (height, width) if rotation % 180 else (width, height)
@@ -289,13 +295,20 @@ class VideoWriter(Uncopied):
             )
         return ArrayQueue(self._path, write, finish, self._size)
 
-    def _opened_camera(self, picture: Any) -> Queue:
-        if not isinstance(picture, GlTexture):
-            shown = masked_address(self._camera_address)
-            raise SourceError(f"'{shown}' takes textures, not a {type(picture).__name__}")
-        camera = self._camera or self._open_camera(self._size or picture.size)
+    def _opened_camera(self, picture: Any, rotation: int) -> Queue:
+        width, height = picture.shape[1::-1] if isinstance(picture, np.ndarray) else picture.size
+        upright = (height, width) if rotation % 180 else (width, height)
+        camera = self._camera or self._open_camera(self._size or upright)
         assert self._size is not None
-        return TextureCameraQueue(camera, masked_address(self._camera_address), self._size, self._reason)
+        shown = masked_address(self._camera_address)
+        if isinstance(picture, GlTexture):
+            return TextureCameraQueue(camera, shown, self._size, self._reason)
+        frames = CameraFrames(camera)
+        if isinstance(picture, np.ndarray):
+            return ArrayQueue(Path(shown), frames.write, frames.finish, self._size)
+        if upright != self._size:
+            raise SourceError(f"'{shown}' takes frames of {self._size[0]}x{self._size[1]}, not {width}x{height}")
+        return PlanesQueue(Path(shown), frames, picture)
 
     def end(self) -> None:
         """Take no more pictures, and let the file be completed on its own thread. May be called more than once.
