@@ -91,7 +91,7 @@ def _browser() -> VirtualCameraPlace:
     """Whether the packages are here that serve a camera to browsers."""
     missing = [name for name in ("aiohttp", "aiortc") if importlib.util.find_spec(name) is None]
     if missing:
-        reason = f"{' and '.join(missing)} not installed: pip install 'framebind[browser]'"
+        reason = f"{' and '.join(missing)} not installed: pip install {' '.join(missing)}"
         return VirtualCameraPlace(BROWSER, False, reason)
     return VirtualCameraPlace(BROWSER, True, "browsers see it by WebRTC or MJPEG")
 

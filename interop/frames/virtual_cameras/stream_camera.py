@@ -123,7 +123,8 @@ class _Output:
             self._stream.time_base = Fraction(1, CLOCK)
             self._container.start_encoding()
         except (FFmpegError, OSError, ValueError) as error:
-            raise SourceError(f"{masked_address(address)} takes no frames: {_reason(error, scheme)}") from error
+            # Without its cause, which has the whole address.
+            raise SourceError(f"{masked_address(address)} takes no frames: {_reason(error, scheme)}") from None
         self._has_begun = False
 
     def write(self, packet: av.Packet) -> None:
@@ -149,4 +150,4 @@ def _whip_place(address: str) -> str:
 def _reason(error: Exception, scheme: str) -> str:
     if "Protocol not found" in str(error):
         return f"the FFmpeg of this PyAV has no {scheme}: install PyAV from source beside an FFmpeg that has"
-    return str(error)
+    return getattr(error, "strerror", None) or type(error).__name__

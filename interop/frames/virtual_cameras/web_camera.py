@@ -24,6 +24,7 @@ import numpy.typing as npt
 from ...errors import SourceError
 from ...uncopied import Uncopied
 from .. import virtual_cameras
+from ..decode.addresses import masked_address
 from .camera import FrameLayout
 from .live_encoder import LiveEncoder
 
@@ -46,7 +47,7 @@ _HEADERS = {
     "Cache-Control": "no-store",
 }
 """No other site may read what is here, and the page loads nothing from elsewhere."""
-_MISSING = "a camera in a browser needs the extra 'browser': pip install 'framebind[browser]' ({error})"
+_MISSING = "a camera in a browser needs two packages: pip install aiohttp aiortc ({error})"
 
 
 class WebCamera(Uncopied):
@@ -247,15 +248,16 @@ class _Newest:
 
 def _place(address: str) -> tuple[str, int, str]:
     """Host, port and token of an address. Raises SourceError."""
+    shown = masked_address(address)
     try:
         parts = urlsplit(address)
         port = parts.port
     except ValueError as error:
-        raise SourceError(f"'{address}' is no address to serve at, such as http://:8080: {error}") from error
+        raise SourceError(f"'{shown}' is no address to serve at, such as http://:8080: {error}") from None
     host = parts.hostname or "127.0.0.1"
     token = "".join(parse_qs(parts.query).get("token", []))
     if port is None or parts.path not in ("", "/"):
-        raise SourceError(f"'{address}' is no address to serve at, such as http://:8080")
+        raise SourceError(f"'{shown}' is no address to serve at, such as http://:8080")
     if not _is_loopback(host) and len(token) < 8:
         raise SourceError(
             f"others can reach {host}: name a token of 8 characters or more, which the address that you give them has "
