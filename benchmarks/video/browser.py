@@ -8,6 +8,7 @@ The pictures are arrays, so that no GPU works. CPU seconds are those of this pro
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import http.client
 import json
 import multiprocessing
@@ -24,14 +25,16 @@ import framebind as fb
 async def view(address: str, seconds: float) -> tuple[int, float]:
     """The number of frames that one viewer decoded, and the seconds from its offer to the first."""
     from aiortc import RTCPeerConnection, RTCSessionDescription
+    from aiortc.mediastreams import MediaStreamError
 
     connection, times = RTCPeerConnection(), list[float]()
     connection.addTransceiver("video", direction="recvonly")
 
     async def take(track: Any) -> None:
-        while True:
-            await track.recv()
-            times.append(time.perf_counter())
+        with contextlib.suppress(MediaStreamError):  # the connection ends
+            while True:
+                await track.recv()
+                times.append(time.perf_counter())
 
     connection.on("track", lambda track: asyncio.ensure_future(take(track)))
     await connection.setLocalDescription(await connection.createOffer())
