@@ -3,8 +3,8 @@
     python benchmarks/mediapipe_agreement.py --bundles FOLDER [--photographs FOLDER] [--frames 200] [--clip NAME ...]
 
 It runs in an environment that has mediapipe (1.2.2) besides framebind, on the CPU. ``--bundles`` has
-face_landmarker.task, hand_landmarker.task and pose_landmarker_full.task, ``--photographs`` further pictures: bus.jpg
-and zidane.jpg of the wheel ultralytics.
+face_landmarker.task, hand_landmarker.task, pose_landmarker_full.task and the models of selfie_segmentation,
+``--photographs`` further pictures: bus.jpg and zidane.jpg of the wheel ultralytics.
 
 ``--write-reference FILE`` writes what MediaPipe finds in framebind's own photograph instead: the file that
 tests/video/mediapipe compares with.
@@ -81,6 +81,8 @@ CLIPS = {
     "whole body": Clip("pose", "man", (0.5, 0.5), 0.25, "sway"),
     "two whole bodies": Clip("pose", "man", (0.5, 0.5), 0.22, "pair", 2),
     "portraits": Clip("face", "zidane", (0.6, 0.4), 1.2, "sway", 2),
+    "background": Clip("selfie_segmentation", "astronaut", (0.45, 0.5), 0.8, "leave"),
+    "background, wide": Clip("selfie_segmentation_landscape", "astronaut", (0.45, 0.5), 0.8, "leave"),
 }
 
 
@@ -154,12 +156,14 @@ def _task(
             base(model_asset_path=str(bundles / "hand_landmarker.task"), delegate=cpu), num_hands=clip.most, **common
         )
         task = vision.HandLandmarker.create_from_options(options)
-    else:
+    elif clip.task == "pose":
         options = vision.PoseLandmarkerOptions(
             base(model_asset_path=str(bundles / "pose_landmarker_full.task"), delegate=cpu), num_poses=clip.most,
             output_segmentation_masks=True, **common,
         )  # fmt: skip
         task = vision.PoseLandmarker.create_from_options(options)
+    else:
+        return _segmenter(library, base(model_asset_path=str(bundles / f"{clip.task}.tflite"), delegate=cpu), mode)
 
     def find(frame: Array, milliseconds: int) -> Found:
         if new_texture is None:
@@ -170,6 +174,21 @@ def _task(
         shapes = [np.array([each.score for each in face]) for face in getattr(result, "face_blendshapes", [])]
         masks = [mask.numpy_view()[..., 0] > 0.5 for mask in getattr(result, "segmentation_masks", None) or []]
         return Found(_rows(getattr(result, f"{clip.task}_landmarks")), shapes, masks)
+
+    return find
+
+
+def _segmenter(library: Any, base: Any, mode: str) -> Callable[[Array, int], Found]:
+    """The function from a frame and its time to the categories of pixels as an ImageSegmenter gives them."""
+    vision = library.tasks.vision
+    options = vision.ImageSegmenterOptions(base, running_mode=vision.RunningMode[mode.upper()])
+    options.output_category_mask, options.output_confidence_masks = True, False
+    task = vision.ImageSegmenter.create_from_options(options)
+
+    def find(frame: Array, milliseconds: int) -> Found:
+        image = library.Image(image_format=library.ImageFormat.SRGB, data=frame)
+        result = task.segment(image) if mode == "image" else task.segment_for_video(image, milliseconds)
+        return Found([], [], [np.array(result.category_mask.numpy_view()) > 0])
 
     return find
 
@@ -218,7 +237,7 @@ def compare(
     """The figures of a clip. ``make`` makes the function of a library; ``textured`` are its arguments for framebind."""
     mine, oracle, again = make(ours, **textured), make(theirs), make(theirs)
     alike, distances, shapes, masks, tracks, before = 0, [], [0.0], [1.0], [0, 0], [0, 0]
-    floor: list[Array] = []
+    floor, floor_shapes = [], [0.0]
     floor_alike = 0
     for number, frame in enumerate(frames(clip, photograph, count)):
         a, b = (find(frame, number * MILLISECONDS) for find in (mine, oracle))
@@ -226,6 +245,7 @@ def compare(
         noisy.ravel()[::101] ^= 1
         c = again(noisy, number * MILLISECONDS)
         floor += _distances(c, b)
+        floor_shapes += _shapes(c, b)
         floor_alike += len(c.landmarks) == len(b.landmarks)
         counts = [len(a.landmarks), len(b.landmarks)]
         alike += counts[0] == counts[1]
@@ -233,7 +253,7 @@ def compare(
         before = counts
         if counts[0] == counts[1]:
             distances += _distances(a, b)
-            shapes += [float(np.abs(x - y).max()) for x, y in zip(a.blendshapes, b.blendshapes, strict=True)]
+            shapes += _shapes(a, b)
             masks += [(x & y).sum() / max((x | y).sum(), 1) for x, y in zip(a.masks, b.masks, strict=True)]
     flat, least = (np.concatenate(each) if each else np.zeros(1) for each in (distances, floor))
     return {
@@ -241,7 +261,7 @@ def compare(
         "p50 %": 100 * np.percentile(flat, 50), "p99 %": 100 * np.percentile(flat, 99), "max %": 100 * flat.max(),
         "blendshapes": max(shapes), "mask IoU": min(masks), "tracks": f"{tracks[0]} {tracks[1]}",
         "floor alike %": 100 * floor_alike / count, "floor p50 %": 100 * np.percentile(least, 50),
-        "floor p99 %": 100 * np.percentile(least, 99),
+        "floor p99 %": 100 * np.percentile(least, 99), "floor blendshapes": max(floor_shapes),
     }  # fmt: skip
 
 
@@ -249,6 +269,12 @@ def _distances(a: Found, b: Found) -> list[Array]:
     """The distances (n) of the landmarks of each thing, in shares of the diagonal; none if the numbers differ."""
     pairs = zip(a.landmarks, b.landmarks, strict=True) if len(a.landmarks) == len(b.landmarks) else ()
     return [np.hypot(*((one - other)[:, :2] * SIZE).T) / DIAGONAL for one, other in pairs]
+
+
+def _shapes(a: Found, b: Found) -> list[float]:
+    """The largest difference of the blendshapes of each face; none if the numbers of faces differ."""
+    pairs = zip(a.blendshapes, b.blendshapes, strict=True) if len(a.blendshapes) == len(b.blendshapes) else ()
+    return [float(np.abs(one - other).max()) for one, other in pairs]
 
 
 def write_reference(path: Path, bundles: Path) -> None:
@@ -310,7 +336,7 @@ def main() -> None:
             if photograph is None:
                 print(f"{name}: no photograph {clip.photograph}", file=sys.stderr)
                 continue
-            textured = {"new_texture": api.new_texture} if api and clip.task != "pose" else {}
+            textured = {"new_texture": api.new_texture} if api and clip.task in ("face", "hand") else {}
             figures = compare(clip, photograph, arguments.frames, make, theirs, textured)
             if not heading:
                 print("| clip | " + " | ".join(figures) + " |\n|" + " --- |" * (len(figures) + 1))

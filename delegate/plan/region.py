@@ -30,8 +30,9 @@ class Region:
     index
         The number of the row.
     steps
-        Coordinates of samples are rounded to this many steps of a texel; 0: they are not. 32 is what OpenCV's
-        warpAffine and warpPerspective do to pictures of bytes, and so the crops of MediaPipe.
+        Coordinates of samples are rounded to this many steps of a texel, and then their values, from 0 to 1, to
+        multiples of 1/255; 0: neither is. 32 is what OpenCV's warpAffine and warpPerspective do to pictures of bytes,
+        and so the crops of MediaPipe.
 
     Examples
     --------

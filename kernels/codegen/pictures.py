@@ -21,13 +21,16 @@ def picture_read(argument: Argument, name: str) -> Macro:
     place = f"{given}_parameter0, {given}_parameter1, {', '.join(pixel_place(argument))}"
     encode = "true" if view.format in ENCODED_FORMATS else "false"
     texel = f"order_{given}(sample_{view.sampling}({given}_image, {place}, {encode}))"
-    return Macro(name, SLICE, padded(argument, f"({texel} * {given}_parameter2 + {given}_parameter3)"))
+    return Macro(name, SLICE, sampled_value(argument, texel))
 
 
-def padded(argument: Argument, value: str) -> str:
-    """The value at a pixel of a sampled tensor: ``value``, or, beyond a padded picture, that of the padding."""
+def sampled_value(argument: Argument, texel: str) -> str:
+    """The value at a pixel of a sampled tensor: that of ``texel``, or, beyond a padded picture, that of the padding."""
     view, given = argument.view, argument.name
     assert isinstance(view, Sampled)
+    if view.region:
+        texel = f"region_texel({texel}, {given}_parameter{region_parameter(view)})"
+    value = f"({texel} * {given}_parameter2 + {given}_parameter3)"
     if not view.is_padded:
         return value
     place = f"{given}_parameter0, {given}_parameter1, {', '.join(pixel_place(argument))}"

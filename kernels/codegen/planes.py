@@ -9,7 +9,7 @@ from __future__ import annotations
 from ..views import Plane, PlanePicture, plane_name
 from .dialect import Dialect
 from .macro import SLICE, Macro, literal
-from .pictures import padded, pixel_place
+from .pictures import pixel_place, sampled_value
 from .source import Argument, Buffer
 
 
@@ -52,8 +52,7 @@ def plane_picture_read(argument: Argument, name: str) -> Macro:
     """The macro ``name``, which reads a pixel of the tensor."""
     values = [_sampled(argument, number) for number in range(len(_view(argument).planes))]
     texel = f"order_{argument.name}({', '.join(values)})"
-    value = f"({texel} * {argument.name}_parameter2 + {argument.name}_parameter3)"
-    return Macro(name, SLICE, padded(argument, value))
+    return Macro(name, SLICE, sampled_value(argument, texel))
 
 
 def _sampled(argument: Argument, number: int) -> str:

@@ -1,0 +1,187 @@
+"""Runs MediaPipe's own tests of six tasks with MediaPipe and with framebind, and prints how many pass of each file.
+
+    python benchmarks/mediapipe_own_tests.py FOLDER --bundles FOLDER --photograph bus.jpg
+
+It runs in an environment that has mediapipe 1.2.2 and absl-py besides framebind, on the CPU. ``FOLDER`` is
+mediapipe/tasks/python/test/vision of MediaPipe's wheel. ``--bundles`` has face_landmarker.task, hand_landmarker.task,
+pose_landmarker_full.task, holistic_landmarker.task and both models of selfie_segmentation; ``bus.jpg`` is of the wheel
+ultralytics.
+
+The wheel has neither the tests' pictures nor their expected results, nor the modules that read the latter. Pictures of
+framebind take the place of the former, empty files and mocks those of the others: tests that compare with expected
+results fail, whatever is tested. With framebind, MediaPipe's modules of the six tasks, of their options and of their
+results are exchanged for framebind's. Each file runs in a process of its own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+import zipfile
+from collections.abc import Iterator
+from importlib import import_module
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+from unittest import mock
+
+import cv2
+import numpy as np
+from mediapipe_agreement import man_of
+
+from framebind.video.assets import HAND_PICTURE, PHOTOGRAPH
+from framebind.video.vision.pictures import read_picture
+
+TASKS = ("face_detector", "face_landmarker", "hand_landmarker", "pose_landmarker", "holistic_landmarker",
+         "image_segmenter")  # fmt: skip
+LIBRARIES = "mediapipe", "framebind"
+SECONDS = 300
+OURS = "framebind.video.mediapipe."
+THEIRS = "mediapipe.tasks.python."
+EXCHANGED = {
+    **{f"vision.{task}": f"vision.{task}" for task in TASKS},
+    "core.base_options": "core.options",
+    "vision.core.vision_task_running_mode": "core.options",
+    "vision.core.image_processing_options": "core.options",
+    "vision.core.image": "core.image",
+    **{f"components.containers.{name}": "core.containers"
+       for name in ("landmark", "rect", "category", "detections", "landmark_detection_result")},
+}  # fmt: skip
+"""MediaPipe's modules and framebind's that take their places."""
+WITHOUT_THINGS = "cats_and_dogs.jpg", "burger.jpg", "no_face.jpg", "cat.jpg"
+
+
+class AbsentModules(MetaPathFinder, Loader):
+    """Mocks of the modules of messages that the wheel lacks."""
+
+    def find_spec(self, fullname: str, path: Any, target: Any = None) -> ModuleSpec | None:
+        absent = fullname.startswith(("mediapipe.framework", "mediapipe.tasks.cc"))
+        return ModuleSpec(fullname, self, is_package=True) if absent else None
+
+    def create_module(self, spec: ModuleSpec) -> Any:
+        return mock.MagicMock(__name__=spec.name, __path__=[], __spec__=spec)
+
+    def exec_module(self, module: ModuleType) -> None:
+        pass
+
+
+class Files:
+    """Files that take the places of those that a task's tests ask for, in a folder for the pictures."""
+
+    def __init__(self, task: str, bundles: Path, photograph: Path, folder: Path) -> None:
+        self._task, self._bundles, self._folder = task, bundles, folder
+        persons = task in ("pose_landmarker", "holistic_landmarker")
+        source = photograph if persons else HAND_PICTURE if task == "hand_landmarker" else PHOTOGRAPH
+        picture = read_picture(source)
+        if picture is None:
+            raise SystemExit(f"'{source}' is no picture")
+        self._picture = man_of(picture) if persons else picture
+
+    def path(self, wanted: str) -> str:
+        """The path of a file, which is there unless it is a model that is not to be had."""
+        name = os.path.basename(wanted)
+        path = self._folder / name
+        if name.endswith(".task"):
+            return str(self._bundles / ("pose_landmarker_full.task" if "pose" in name else f"{self._task}.task"))
+        if "selfie" in name:
+            kind = "_landscape" if "landscape" in name else ""
+            return str(self._bundles / f"selfie_segmentation{kind}.tflite")
+        if name.startswith("face_detection") and name.endswith(".tflite"):
+            with zipfile.ZipFile(self._bundles / "face_landmarker.task") as bundle:
+                path.write_bytes(bundle.read("face_detector.tflite"))
+        elif name.endswith((".jpg", ".png")):
+            cv2.imwrite(str(path), self._pixels(name))
+        elif name.endswith(".pbtxt"):
+            path.touch()
+        return str(path)
+
+    def _pixels(self, name: str) -> Any:
+        if name in WITHOUT_THINGS:
+            return np.full((200, 300, 3), 90, np.uint8)
+        picture = np.rot90(self._picture) if "rotated" in name else self._picture
+        return np.ascontiguousarray(picture[..., ::-1])
+
+
+def passing(path: Path, library: str, files: Files) -> dict[str, bool]:
+    """Whether each test of a file passes, by name."""
+    sys.meta_path.append(AbsentModules())
+    tests = import_module(THEIRS + "test")
+    utils = ModuleType(THEIRS + "test.test_utils")
+    utils.__dict__["get_test_data_path"] = files.path
+    tests.__dict__["test_utils"] = sys.modules[utils.__name__] = utils
+    if library == "framebind":
+        _exchange_modules()
+    spec = spec_from_file_location(path.stem, path)
+    assert spec is not None and spec.loader is not None
+    module = sys.modules[path.stem] = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    suite = unittest.defaultTestLoader.loadTestsFromModule(module)
+    passes = {}
+    for test in _tests(suite):
+        result = test.run()
+        passes[test._testMethodName] = result.wasSuccessful() and not result.skipped
+    return passes
+
+
+def _exchange_modules() -> None:
+    import_module(THEIRS + "vision")
+    for theirs, ours in EXCHANGED.items():
+        package, _, name = (THEIRS + theirs).rpartition(".")
+        module = import_module(OURS + ours)
+        sys.modules[THEIRS + theirs] = module
+        setattr(import_module(package), name, module)
+
+
+def _tests(suite: Any) -> Iterator[Any]:
+    for each in suite:
+        if isinstance(each, unittest.TestSuite):
+            yield from _tests(each)
+        else:
+            yield each
+
+
+def _in_process(path: Path, library: str, rest: list[str]) -> dict[str, bool]:
+    """What a process of its own finds."""
+    command = [sys.executable, __file__, str(path.parent), *rest, "--task", path.stem.removesuffix("_test")]
+    run = subprocess.run([*command, "--library", library], capture_output=True, text=True, timeout=SECONDS, check=False)
+    if not run.stdout.strip():
+        raise SystemExit(f"{path.name} with {library} ended with {run.returncode}:\n{run.stderr[-2000:]}")
+    return json.loads(run.stdout.splitlines()[-1])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--bundles", type=Path, required=True)
+    parser.add_argument("--photograph", type=Path, required=True)
+    parser.add_argument("--task", choices=TASKS)
+    parser.add_argument("--library", choices=LIBRARIES)
+    given = parser.parse_args()
+    if given.library:
+        with tempfile.TemporaryDirectory() as folder:
+            files = Files(given.task, given.bundles, given.photograph, Path(folder))
+            found = passing(given.folder / f"{given.task}_test.py", given.library, files)
+            print(json.dumps(found), flush=True)
+        os._exit(0)  # threads of tasks whose test failed are still there
+    rest = ["--bundles", str(given.bundles), "--photograph", str(given.photograph)]
+    print("| test file | tests | pass with MediaPipe | pass with framebind |\n| --- | ---: | ---: | ---: |")
+    differing = []
+    for task in [given.task] if given.task else TASKS:
+        path = given.folder / f"{task}_test.py"
+        theirs, ours = (_in_process(path, library, rest) for library in LIBRARIES)
+        print(f"| {path.stem} | {len(theirs)} | {sum(theirs.values())} | {sum(ours.values())} |", flush=True)
+        differing += [f"{path.stem}: {name} passes with {LIBRARIES[ours[name]]} only"
+                      for name in theirs if theirs[name] != ours[name]]  # fmt: skip
+    print("\n".join(differing))
+
+
+if __name__ == "__main__":
+    main()
