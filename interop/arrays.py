@@ -103,16 +103,16 @@ def array_layout(
     steps = [step if size > 1 else 0 for size, step in zip(shape, steps, strict=True)]
     if 0 in shape:
         raise BindingError(f"{what} cannot be bound: it is empty")
-    if any(step < 0 for step in steps):
+    if min(steps, default=0) < 0:
         raise BindingError(
             f"{what} cannot be bound: its strides are {tuple(steps)} bytes, and kernels count upwards; bind a copy"
         )
-    if pointer % dtype.itemsize or any(step % dtype.itemsize for step in steps):
+    if pointer % dtype.itemsize or any([step % dtype.itemsize for step in steps]):
         raise BindingError(
             f"{what} cannot be bound: it begins at {pointer:#x} and its strides are {tuple(steps)} bytes, and all of "
             f"these must be multiples of the {dtype.itemsize} bytes of a number; bind a copy"
         )
     return ArrayLayout(
-        tuple(shape), tuple(step // dtype.itemsize for step in steps), dtype,
+        tuple(shape), tuple([step // dtype.itemsize for step in steps]), dtype,
         is_aligned=pointer % SLICE_ALIGNMENT == 0, read_only=read_only,
     )  # fmt: skip

@@ -15,6 +15,9 @@ F = TypeVar("F", bound=Callable[..., Any])
 Translate = Callable[[Any, Sequence[Any], Mapping[str, Any]], "dict[str, Any] | None"]
 """Turns old arguments (of the object, by position, by name) into new ones by name; None if they are new already."""
 
+_DTYPES, _CONTEXTS = (str, type, np.dtype), {"queue", "context"}
+"""Types that name a dtype, and the names of an argument that new calls do not have."""
+
 
 def warn_deprecated(old: str, new: str) -> None:
     """Tell the caller of the function that calls this one what to write instead of something old.
@@ -58,14 +61,14 @@ def old_read(memory: Any, given: Sequence[Any], named: Mapping[str, Any]) -> dic
     """Arguments of a buffer's ``read(dtype, reason)``, a texture's ``read(reason)`` and ``read(queue, array, reason,
     offset)``, where a context may be in place of the queue. See Translate.
     """
-    is_dtype = "dtype" in named or (bool(given) and isinstance(given[0], str | type | np.dtype))
+    is_dtype = "dtype" in named or (bool(given) and isinstance(given[0], _DTYPES))
     if is_dtype and memory.format:
         return {"reason": given[0], **named}
     if is_dtype:
         arguments = dict(zip(("dtype", "reason"), given, strict=False)) | dict(named)
         dtype = np.dtype(arguments.pop("dtype"))
         return {"out": np.empty(memory.nbytes // dtype.itemsize, dtype), **arguments}
-    if len(given) < 2 and not _names_context(named) and "array" not in named:
+    if len(given) < 2 and _CONTEXTS.isdisjoint(named) and "array" not in named:  # each frame comes here
         return None
     arguments = _without_context(("array", "reason", "offset"), given, named)
     return {"out": arguments.pop("array"), **arguments}
@@ -84,7 +87,7 @@ def old_empty(*names: str) -> Translate:
 
 
 def _names_context(named: Mapping[str, Any]) -> bool:
-    return "queue" in named or "context" in named
+    return not _CONTEXTS.isdisjoint(named)
 
 
 def _without_context(names: Sequence[str], given: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:

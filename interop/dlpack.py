@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
+import functools
 import math
 import mmap
 import os
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -101,8 +100,7 @@ class _Taken:
         rename(id(self._capsule), self._name)
 
 
-@dataclass(frozen=True)
-class Imported:
+class Imported(NamedTuple):
     """A tensor that another library gave out, which lives as long as ``capsule``. ``strides`` are in bytes, None if it
     is C-contiguous.
     """
@@ -149,7 +147,7 @@ def _shape_of(tensor: _Tensor, what: str) -> tuple[int, ...]:
     if tensor.rank and not tensor.shape:
         raise BindingError(f"{what} cannot be bound: its tensor has {tensor.rank} dimensions, and no shape (NULL)")
     shape = tuple(tensor.shape[: tensor.rank])
-    if any(size < 0 for size in shape):
+    if min(shape, default=0) < 0:
         raise BindingError(f"{what} cannot be bound: its tensor's shape, {shape}, has a negative size")
     return shape
 
@@ -158,9 +156,8 @@ def _strides_of(tensor: _Tensor, itemsize: int) -> tuple[int, ...] | None:
     """The bytes from one index to the next along each dimension; None if the tensor is C-contiguous."""
     if not tensor.strides:
         return None
-    steps = [itemsize * n for n in tensor.strides[: tensor.rank]]
     # CuPy divides the bytes as if they had no sign.
-    return tuple((step + (1 << 63)) % (1 << 64) - (1 << 63) for step in steps)
+    return tuple([(itemsize * n + (1 << 63)) % (1 << 64) - (1 << 63) for n in tensor.strides[: tensor.rank]])
 
 
 def _check_memory(
@@ -174,12 +171,13 @@ def _check_memory(
     if 0 in shape:
         return
     begin = (tensor.data or 0) + tensor.byte_offset
+    first, end = begin, begin + itemsize
     if strides is None:
-        first, end = begin, begin + math.prod(shape) * itemsize
+        end = begin + math.prod(shape) * itemsize
     else:
-        reaches = [(size - 1) * step for size, step in zip(shape, strides, strict=True)]
-        first = begin + sum(reach for reach in reaches if reach < 0)
-        end = begin + sum(reach for reach in reaches if reach > 0) + itemsize
+        for size, step in zip(shape, strides, strict=True):
+            reach = (size - 1) * step
+            first, end = first + min(reach, 0), end + max(reach, 0)
     is_there = bool(tensor.data) and 0 < first and end <= _LAST_ADDRESS
     if not is_there or (tensor.device_type in HOST_DEVICES and not _is_mapped(first, end - first)):
         steps = f" and strides of {strides} bytes" if strides is not None else ""
@@ -209,12 +207,21 @@ _msync = _function_msync()
 
 def _dtype_of(tensor: _Tensor, what: str) -> np.dtype[Any]:
     """NumPy's type of a tensor's numbers. Raises BindingError if it has none."""
-    if tensor.lanes == 1 and tensor.code in _KINDS and tensor.bits % 8 == 0:
-        with contextlib.suppress(TypeError):  # NumPy has no such size
-            return np.dtype(f"{_KINDS[tensor.code]}{tensor.bits // 8}")
+    dtype = _known_dtype(tensor.code, tensor.bits) if tensor.lanes == 1 else None
+    if dtype is not None:
+        return dtype
     name = _OTHER_KINDS.get(tensor.code, f"of DLPack's type {tensor.code}")
     bits = f"{tensor.bits} bits" + (f", {tensor.lanes} at once" if tensor.lanes != 1 else "")
     raise BindingError(f"{what} cannot be bound: its numbers are {name} ({bits}); convert it to float32 or float16")
+
+
+@functools.lru_cache  # planes of video come with each frame
+def _known_dtype(code: int, bits: int) -> np.dtype[Any] | None:
+    """NumPy's type of DLPack's code and bits; None if it has none."""
+    try:
+        return np.dtype(f"{_KINDS[code]}{bits // 8}") if code in _KINDS and bits % 8 == 0 else None
+    except TypeError:  # NumPy has no such size
+        return None
 
 
 def _asked(native: Any, stream: int | None, what: str) -> tuple[Any, bool]:

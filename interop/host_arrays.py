@@ -9,6 +9,9 @@ import numpy as np
 from .arrays import ArrayLayout, array_layout
 from .device import Device, Resource
 
+_MOST_PADDING = 2
+"""The largest size of rows with their padding, as a multiple of the rows alone, that is copied in one piece."""
+
 
 class HostArray:
     """An array in the CPU's memory, with the buffer on the device that kernels read or write.
@@ -17,11 +20,22 @@ class HostArray:
     arrays as they are. Otherwise the buffer holds the elements C-contiguous.
     """
 
-    def __init__(self, device: Device, array: np.ndarray, label: str, before: HostArray | None = None) -> None:
-        """``before`` is the array that was bound until now. Its buffer is used again if it has the right size."""
-        self._array = array
+    def __init__(
+        self,
+        device: Device,
+        array: np.ndarray,
+        label: str,
+        before: HostArray | None = None,
+        *,
+        copies_padding: bool = False,
+    ) -> None:
+        """``before`` is the array that was bound until now. Its buffer is used again if it has the right size.
+
+        ``copies_padding``: rows of an input with a little padding between them are copied with it, in one piece.
+        """
+        self._array, self._copies_padding = array, copies_padding
         self._order = sorted(range(array.ndim), key=lambda axis: -array.strides[axis])
-        block = array.transpose(self._order)
+        block = self._block_of(array)
         self._is_block = block.flags.c_contiguous
         self._content = block if self._is_block else np.empty(array.shape, array.dtype)
         """The C-contiguous array that is copied: a view of the array itself, or memory in which its elements are
@@ -30,11 +44,16 @@ class HostArray:
         strides = array.strides if self._is_block else None
         self.layout: ArrayLayout = array_layout(label, 0, array.shape, array.dtype, strides)
         """The layout of the buffer."""
-        nbytes = -(-array.nbytes // 16) * 16
+        nbytes = -(-self._content.nbytes // 16) * 16
         if before is not None and before.buffer.nbytes == nbytes:
             self.buffer: Resource = before.buffer
         else:
             self.buffer = device.buffer(nbytes, label)
+
+    def _block_of(self, array: np.ndarray) -> np.ndarray:
+        """The array's memory in the order of its addresses: C-contiguous, if it has no gaps that are left out."""
+        piece = _one_piece(array) if self._copies_padding else array
+        return array.transpose(self._order) if piece is array else piece
 
     @property
     def content(self) -> np.ndarray:
@@ -65,5 +84,17 @@ class HostArray:
         made = copy.copy(self)
         made._array = array
         if self._is_block:
-            made._content = array.transpose(self._order)
+            made._content = self._block_of(array)
         return made
+
+
+def _one_piece(array: np.ndarray) -> np.ndarray:
+    """Rows with padding between them as one piece of memory, which is copied at once; the array if most is padding."""
+    if not array.size or array.flags.c_contiguous or any([step < 0 or step % array.itemsize for step in array.strides]):
+        return array
+    reach = 1
+    for size, step in zip(array.shape, array.strides, strict=True):
+        reach += (size - 1) * step // array.itemsize
+    if reach > _MOST_PADDING * array.size:
+        return array
+    return np.lib.stride_tricks.as_strided(array, (reach,), (array.itemsize,), writeable=False)

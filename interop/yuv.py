@@ -24,6 +24,7 @@ MATRIX_NUMBERS: dict[YuvMatrix, MatrixNumbers] = {
     "bt601": MatrixNumbers((6, 5), 5),  # SMPTE 170M and BT.470 BG: one matrix, other primaries
     "bt2020": MatrixNumbers((9,), 9),
 }
+_KNOWN = {"matrix": get_args(YuvMatrix), "range": get_args(YuvRange), "siting": get_args(YuvSiting)}
 RANGE_NUMBERS: dict[YuvRange, int] = {"limited": 1, "full": 2}
 """FFmpeg's AVColorRange."""
 _MATRICES: dict[int, YuvMatrix] = {
@@ -102,10 +103,9 @@ class YuvPicture:
         """A cache: the binding of the model that read it last. See delegate/run/bindings.py."""
         if self.format not in YUV_FORMATS:
             raise BindingError(f"a YuvPicture has no format '{format}': it has {', '.join(YUV_FORMATS)}")
-        words = ("matrix", matrix, YuvMatrix), ("range", range, YuvRange), ("siting", siting, YuvSiting)
-        for what, given, known in words:
-            if given not in get_args(known):
-                raise BindingError(f"a YuvPicture has no {what} '{given}': it has {', '.join(get_args(known))}")
+        for given, (what, known) in zip((matrix, range, siting), _KNOWN.items(), strict=True):
+            if given not in known:
+                raise BindingError(f"a YuvPicture has no {what} '{given}': it has {', '.join(known)}")
         count = 1 + len(self.layout.chroma)
         if len(self.planes) != count:
             raise BindingError(f"{self.format} has {count} planes, and {len(self.planes)} were given")

@@ -141,6 +141,8 @@ def sound(found: Found) -> Found:
             is_sound &= np.isfinite(places).all(axis=(1, 2))
     if found.point_scores is not None:
         is_sound &= np.isfinite(found.point_scores).all(axis=1)
+    if is_sound.all():
+        return found
     return found._replace(**{name: each[is_sound] for name, each in found._asdict().items() if each is not None})
 
 

@@ -59,11 +59,6 @@ class Sampling(NamedTuple):
     part: str = ""
     """The model of a bundle that runs, by its name; "" is the network itself."""
 
-    @property
-    def arguments(self) -> dict[str, Any]:
-        """The arguments by name."""
-        return {name: value for name, value in self._asdict().items() if name != "part"}
-
 
 class Network:
     """A model whose inputs and outputs are objects of the context that is current at its construction.
@@ -112,6 +107,8 @@ class Network:
         self._interpreter.set_allow_buffer_handle_output(True)
         self._unbound: dict[Mode, fb.Interpreter] = {}
         self._bound: dict[int, tuple[Any, Sampling]] = {}
+        self._inputs: dict[int, tuple[int, ...]] | None = None
+        """A cache: each frame asks for the inputs, and ``resize`` changes them."""
         self._outputs: Outputs | None = None
         self._postprocesses = dict[bytes, list[tuple[weakref.ref[object], Postprocess]]]()
         """Small models behind this one, and their owners, by their content."""
@@ -133,9 +130,11 @@ class Network:
 
     @property
     def inputs(self) -> dict[int, tuple[int, ...]]:
-        found = shapes(self._interpreter.get_input_details())
-        others = {*self.feedback.values(), *self._values}
-        return {tensor: shape for tensor, shape in found.items() if tensor not in others}
+        if self._inputs is None:
+            found = shapes(self._interpreter.get_input_details())
+            others = {*self.feedback.values(), *self._values}
+            self._inputs = {tensor: shape for tensor, shape in found.items() if tensor not in others}
+        return self._inputs
 
     @property
     def outputs(self) -> dict[int, tuple[int, ...]]:
@@ -188,7 +187,7 @@ class Network:
         """Give an input another shape; before anything is bound."""
         self._interpreter.resize_tensor_input(tensor, list(shape))
         self._interpreter.allocate_tensors()
-        self._outputs, self._are_set = None, False
+        self._inputs, self._outputs, self._are_set = None, None, False
         self._values = values_of(self._interpreter, self._further.values, self.feedback.values())
 
     @property
@@ -217,7 +216,8 @@ class Network:
     def bind_sampled(self, tensor: int, obj: Any, sampling: Sampling) -> None:
         """Bind as ``bind``, with the arguments in one value."""
         self._bound[tensor] = obj, sampling
-        self._delegate.bind_buffer_to_tensor(obj, tensor, **sampling.arguments)
+        mean, std, crop, rotation, pad, _ = sampling
+        self._delegate.bind_buffer_to_tensor(obj, tensor, mean=mean, std=std, crop=crop, rotation=rotation, pad=pad)
 
     def bind_outputs(self) -> Outputs:
         """Bind a buffer, made once, to each output; the result reads them after each ``run``.
@@ -280,7 +280,10 @@ class Network:
         """Compute the outputs from the inputs."""
         if self.mode == "gpu":
             self._mark("inference")
-            with fb.transfer_guard("allow") if self._on_cpu or self._set_values() else contextlib.nullcontext():
+            if self._on_cpu or self._set_values():
+                with fb.transfer_guard("allow"):
+                    self._interpreter.invoke()
+            else:
                 self._interpreter.invoke()
         else:
             with fb.transfer_guard("allow"):
@@ -403,7 +406,8 @@ class Outputs(Sequence[Array]):
         """``buffers`` are by tensor; ``on_cpu`` gives the values of the others. ``postprocess`` is the network's."""
         self.buffers, self._tensors, self._on_cpu, self._postprocess = buffers, list(shapes), on_cpu, postprocess
         self._shapes, self._arrays = shapes, dict[int, Array]()
-        self._selectors = dict[Selection, Selector]()
+        self._selectors = dict[Selection, Selector | None]()
+        """Models that select on the GPU; None for outputs from which the CPU selects."""
 
     def __len__(self) -> int:
         return len(self._tensors)
@@ -427,13 +431,17 @@ class Outputs(Sequence[Array]):
 
         The GPU selects them, unless outputs are small, or computed on the CPU.
         """
-        if not self.are_on_gpu(*selection.outputs):
-            return select(selection, self, least)
-        if selection not in self._selectors:
-            shapes = {number: self._shapes[self._tensors[number]] for number in selection.outputs}
-            made = self.postprocess(self, candidate_graph(selection, shapes), selection.outputs)
-            self._selectors[selection] = Selector(selection, made)
-        return self._selectors[selection].select(least)
+        try:
+            selector = self._selectors[selection]
+        except KeyError:
+            selector = self._selector(selection) if self.are_on_gpu(*selection.outputs) else None
+            self._selectors[selection] = selector
+        return select(selection, self, least) if selector is None else selector.select(least)
+
+    def _selector(self, selection: Selection) -> Selector:
+        """A small model behind the outputs that selects on the GPU."""
+        shapes = {number: self._shapes[self._tensors[number]] for number in selection.outputs}
+        return Selector(selection, self.postprocess(self, candidate_graph(selection, shapes), selection.outputs))
 
     def are_on_gpu(self, *numbers: int) -> bool:
         """Whether outputs are worth a model behind them: they are in buffers, and not small."""

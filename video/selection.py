@@ -6,6 +6,7 @@ operators, which run on the GPU behind the model, so that only the best candidat
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -59,7 +60,7 @@ class Selection:
         classes = self.scores.last - self.scores.first
         return min(self.most, self.candidates * (classes if self.has_pairs else 1))
 
-    @property
+    @functools.cached_property  # each frame asks
     def outputs(self) -> list[int]:
         """The numbers of the outputs that it takes, each once."""
         used = (self.scores, *self.values, *([self.objectness] if self.objectness else ()))
@@ -87,11 +88,11 @@ def select(selection: Selection, outputs: Sequence[Array], least: float) -> Cand
     if selection.objectness is not None:
         best = best * selection.objectness.of(read)[:, 0]
     likely = np.flatnonzero(best >= least)
-    likely = likely[np.argsort(-best[likely], kind="stable")[: selection.most]]
+    likely = likely[(-best[likely]).argsort(kind="stable")[: selection.most]]
     if selection.has_pairs:
         numbers, classes = np.divmod(likely, scores.shape[1])
     else:
         known = scores[likely]
         numbers, classes = likely, np.where(np.isnan(known), -math.inf, known).argmax(axis=1)
-    values = np.hstack([columns.of(read)[numbers] for columns in selection.values])
+    values = np.concatenate([columns.of(read)[numbers] for columns in selection.values], axis=1)
     return Candidates(numbers, classes, best[likely], values)

@@ -23,7 +23,7 @@ from ..plan.mapping import ORDERS, check_mapping, mapped_parameters, order_of, s
 from .arrays import array_values, array_view, check_type, check_written, fill, memory_of
 from .messages import tensor_label
 from .placed_regions import region_buffer
-from .planes import PlacedPlanes, byte_planes, check_bytes, host_plane, yuv_planes
+from .planes import PlacedPlanes, byte_planes, check_bytes, yuv_planes
 from .tensor_layout import cost_of_picture, or_layout, with_layout
 
 _TEXEL_DTYPES = {
@@ -140,17 +140,20 @@ def _host(
 
 def _host_again(device: Device, array: np.ndarray, previous: Binding) -> Binding | None:
     """The binding of another array like the one before; None if it is not alike."""
+    (host,) = previous.hosts
+    if host.like(array):
+        return replace(previous, hosts=(host.exchanged(array),))
     if isinstance(previous.view, PlanePicture):
         return _planes_again(_bytes_on_host(device, array, "", previous), None, previous)
-    (host,) = previous.hosts
-    return replace(previous, hosts=(host.exchanged(array),)) if host.like(array) else None
+    return None
 
 
 def _bytes_on_host(device: Device, array: np.ndarray, where: str, previous: Binding | None) -> PlacedPlanes:
     """The planes of an array of bytes in the CPU's memory."""
     check_bytes(array.dtype, where)
-    host, layout = host_plane(device, array, where, previous.hosts[0] if previous and previous.hosts else None)
-    return PlacedPlanes(*byte_planes(layout, where), (host.buffer,), (host,))
+    before = previous.hosts[0] if previous and previous.hosts else None
+    host = HostArray(device, array, where, before, copies_padding=True)
+    return PlacedPlanes(*byte_planes(host.layout, where), (host.buffer,), (host,))
 
 
 def _video(
@@ -184,7 +187,7 @@ def _video_again(device: Device, picture: YuvPicture, previous: Binding) -> Bind
         if all(map(operator.is_, resources, picture.planes)) and not any([each.released for each in resources]):
             return known
     if previous.hosts:
-        return _planes_again(yuv_planes(device, picture, "", previous.hosts), picture.colours, previous)
+        return _video_on_host_again(device, picture, previous)
     first, *others = [device.borrow(plane) for plane in picture.planes]
     if not all(map(_is_alike, (first, *others), previous.resources)):
         return None
@@ -192,6 +195,15 @@ def _video_again(device: Device, picture: YuvPicture, previous: Binding) -> Bind
     if all(map(operator.is_, binding.resources, picture.planes)):  # or each time a new object stands for a plane
         picture.decided = binding
     return binding
+
+
+def _video_on_host_again(device: Device, picture: YuvPicture, previous: Binding) -> Binding | None:
+    """The binding of the next picture of a video in the CPU's memory; None if it is not like the one before."""
+    if len(picture.planes) == len(previous.hosts) and all(map(is_on_host, picture.planes)):
+        arrays = list(map(host_array, picture.planes))
+        if all([host.like(array) for host, array in zip(previous.hosts, arrays, strict=True)]):  # nothing to decide
+            return replace(previous, hosts=tuple(map(HostArray.exchanged, previous.hosts, arrays)))
+    return _planes_again(yuv_planes(device, picture, "", previous.hosts), picture.colours, previous)
 
 
 def _planes_again(planes: PlacedPlanes, colours: YuvColours | None, previous: Binding) -> Binding | None:

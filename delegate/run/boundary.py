@@ -74,8 +74,9 @@ class BoundaryTensors:
         device, place = self.memory.open_device, self.memory.source(key)
         try:
             if isinstance(place, Binding):
-                for host in (host for part in place.parts for host in part.hosts):
-                    host.upload(device, f"input tensor {tensor} '{info.name}' from its array")
+                for part in place.parts:
+                    for host in part.hosts:
+                        host.upload(device, f"input tensor {tensor} '{info.name}' from its array")
             else:
                 device.write(place, graph.array(tensor), f"input tensor {tensor} '{info.name}' from the CPU")
         except TransferError as error:
@@ -111,7 +112,7 @@ class BoundaryTensors:
         """Note that a partition has computed these tensors, so that the CPU's copies are out of date."""
         on_host = self.memory.on_host
         if on_host:
-            keys = tuple(key for key in keys if key not in on_host or not self._copy_to_user_array(graph, key))
+            keys = tuple([key for key in keys if key not in on_host or not self._copy_to_user_array(graph, key)])
         if self.keep_outputs and self._unreadable.issuperset(keys) and not self.preserves_tensors:
             return  # they were so after the run before
         for key in keys:

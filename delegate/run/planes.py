@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...interop.arrays import ArrayLayout, array_layout
+from ...interop.arrays import ArrayLayout
 from ...interop.device import Device, Resource, is_staged
 from ...interop.dlpack import host_array, is_on_host
 from ...interop.errors import BindingError
@@ -21,8 +21,6 @@ _LARGEST_FLOAT = 1 << 24
 """The largest whole number up to which floats hold all: parameters are floats."""
 _LAST_NUMBER = (1 << 31) - 1
 """The last number of a buffer that a kernel can address."""
-_MOST_PADDING = 2
-"""The largest size of rows with their padding, as a multiple of the rows alone, that is copied in one piece."""
 
 
 class PlacedPlane(NamedTuple):
@@ -132,9 +130,10 @@ def yuv_planes(device: Device, picture: YuvPicture, where: str, before: Sequence
         part = f"{where}, plane {number}"
         if on_host[0]:
             buffer_of = before[number] if number < len(before) else None
-            host, layout = host_plane(device, _on_host(native, part), part, buffer_of)
+            host = HostArray(device, _on_host(native, part), part, buffer_of, copies_padding=True)
             hosts.append(host)
             resource: Resource = host.buffer
+            layout: ArrayLayout | None = host.layout
         else:
             resource = _borrowed(device, native, part)
             layout = resource.layout
@@ -145,27 +144,6 @@ def yuv_planes(device: Device, picture: YuvPicture, where: str, before: Sequence
             _check_buffer(placed[-1], resource, device.traits.word_bytes, size, part)
     assert size is not None
     return PlacedPlanes(size, tuple(placed), tuple(resources), tuple(hosts))
-
-
-def host_plane(
-    device: Device, array: np.ndarray, label: str, before: HostArray | None
-) -> tuple[HostArray, ArrayLayout]:
-    """An array in the CPU's memory, the buffer that stands for it, and the layout of the buffer."""
-    piece = one_piece(array)
-    host = HostArray(device, piece, label, before)
-    if piece is array:
-        return host, host.layout
-    return host, array_layout(label, 0, array.shape, array.dtype, array.strides)
-
-
-def one_piece(array: np.ndarray) -> np.ndarray:
-    """Rows with padding between them as one piece of memory, which is copied at once; the array if most is padding."""
-    if not array.size or array.flags.c_contiguous or any(step < 0 or step % array.itemsize for step in array.strides):
-        return array
-    reach = 1 + sum((n - 1) * step for n, step in zip(array.shape, array.strides, strict=True)) // array.itemsize
-    if reach > _MOST_PADDING * array.size:
-        return array
-    return np.lib.stride_tricks.as_strided(array, (reach,), (array.itemsize,), writeable=False)
 
 
 def _borrowed(device: Device, native: Any, part: str) -> Resource:

@@ -89,7 +89,7 @@ def detections(found: Found, crop: Crop) -> list[Detection]:
     is_oriented = found.corners is not None
     points = found.corners if is_oriented else found.points
     points = np.zeros((len(found.boxes), 0), np.float32) if points is None else points
-    places = np.hstack([found.boxes, points.reshape(len(points), math.prod(points.shape[1:]))])
+    places = np.concatenate([found.boxes, points.reshape(len(points), math.prod(points.shape[1:]))], axis=1)
     return [
         Detection(place, float(score), int(number), OneEuro(MIN_CUTOFF, BETA / max(crop[2:])), is_oriented)
         for place, number, score in zip(in_pixels(places, crop), found.classes, found.scores, strict=True)

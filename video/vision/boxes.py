@@ -37,7 +37,7 @@ def best_boxes(
 
 def corners(boxes: Array) -> Array:
     """Boxes (n, 4) of centre x, centre y, width and height as left, top, right and bottom."""
-    return np.hstack([boxes[:, :2] - boxes[:, 2:] / 2, boxes[:, :2] + boxes[:, 2:] / 2])
+    return np.concatenate([boxes[:, :2] - boxes[:, 2:] / 2, boxes[:, :2] + boxes[:, 2:] / 2], axis=1)
 
 
 def decode_faces(values: Array, anchors: Array) -> Array:
@@ -50,7 +50,7 @@ def decode_faces(values: Array, anchors: Array) -> Array:
     pairs = values.reshape(-1, 8, 2) / np.float32(FACE_SIDE)
     centres, halves = pairs[:, 0] + anchors[:, :2], pairs[:, 1] / 2
     points = pairs[:, 2:] + anchors[:, None, :2]
-    return np.hstack([centres - halves, centres + halves, points.reshape(len(values), 12)])
+    return np.concatenate([centres - halves, centres + halves, points.reshape(len(values), 12)], axis=1)
 
 
 def decode_boxes(values: Array, anchors: Array) -> Array:
@@ -61,4 +61,4 @@ def decode_boxes(values: Array, anchors: Array) -> Array:
     """
     places, sizes = values[:, 1::-1] / 10, values[:, :1:-1] / 5
     centres, halves = anchors[:, :2] + places * anchors[:, 2:], np.exp(sizes) * anchors[:, 2:] / 2
-    return np.hstack([centres - halves, centres + halves])
+    return np.concatenate([centres - halves, centres + halves], axis=1)

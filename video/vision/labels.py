@@ -51,7 +51,7 @@ def class_names(path: Path | None, classes: int | None, known: Sequence[str], us
 
 def add_names(names: list[str], numbers: Sequence[int]) -> None:
     """Add to ``names`` those of classes that it lacks: "class" and a number."""
-    names += [f"class {number}" for number in range(len(names), max([0, *(number + 1 for number in numbers)]))]
+    names += [f"class {number}" for number in range(len(names), max(numbers, default=-1) + 1)]
 
 
 def _lines(path: Path) -> list[str]:

@@ -27,7 +27,7 @@ def suppress(
     """
     measure = measure or overlaps
     kept: list[int] = []
-    left = np.argsort(-scores, kind="stable")
+    left = (-scores).argsort(kind="stable")
     while left.size and len(kept) < most:
         best, others = int(left[0]), left[1:]
         kept.append(best)

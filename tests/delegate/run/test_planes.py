@@ -17,9 +17,10 @@ from av.video.reformatter import ColorRange
 import framebind as fb
 from framebind.delegate.plan.binding import TextureMapping
 from framebind.delegate.run.bindings import make_binding
-from framebind.delegate.run.planes import byte_planes, host_plane
+from framebind.delegate.run.planes import byte_planes
 from framebind.interop.arrays import ArrayLayout
 from framebind.interop.device import Device
+from framebind.interop.host_arrays import HostArray
 from framebind.interop.null.device import NullDevice, NullResource
 from framebind.kernels.tensor import TensorInfo
 from framebind.kernels.views import PlanePicture
@@ -444,7 +445,7 @@ def test_chroma_lies_side_by_side_and_numbers_are_counted_exactly() -> None:
 def test_a_small_part_of_long_rows_is_gathered() -> None:
     for pixels, copied in ((3, 3 * ((HEIGHT - 1) * (WIDTH + 3) + WIDTH)), (30 * WIDTH, PICTURE.size)):
         part = padded(PICTURE, pixels)
-        host, _ = host_plane(NullDevice(), part, "part", None)
+        host = HostArray(NullDevice(), part, "part", copies_padding=True)
         assert host.content.size == copied
 
 
