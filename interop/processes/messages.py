@@ -13,7 +13,6 @@ import select
 import socket
 import struct
 import sys
-import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -156,13 +155,9 @@ class Peer:
             os.close(self._process)
             self._process = None
 
-    def fileno(self) -> int:
-        """The socket's file descriptor."""
-        return self.connection.fileno()
-
     def handles(self) -> list[int]:
         """The descriptors that become readable if a message came or the process is gone."""
-        return [self.fileno(), *([] if self._process is None else [self._process])]
+        return [self.connection.fileno(), *([] if self._process is None else [self._process])]
 
     def _has_ended(self) -> bool:
         """Whether the process ended: a child that it forked may still hold the connection."""
@@ -200,9 +195,6 @@ def connect(address: str) -> Peer:
 def wait_for_any(peers: Sequence[Peer], seconds: float | None) -> bool:
     """Wait until one of the peers has something to say, or is gone. Returns False if the time is over."""
     handles = [handle for peer in peers for handle in peer.handles()]
-    if not handles:
-        time.sleep(seconds or 0)
-        return False
     return bool(select.select(handles, [], [], seconds)[0])
 
 

@@ -53,11 +53,6 @@ class LiveEncoder:
         self._thread = threading.Thread(target=self._run, name="framebind encodes a camera", daemon=True)
         self._thread.start()
 
-    @property
-    def readers(self) -> int:
-        """The number of readers of both kinds."""
-        return len(self._packets) + len(self._jpegs)
-
     def add(self, packets: Packets) -> None:
         """Give H.264 packets to a function from the next frame on, which is a key frame."""
         with self._changing:

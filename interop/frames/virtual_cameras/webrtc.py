@@ -1,4 +1,4 @@
-"""A viewer's WebRTC connection: aiortc sends the encoder's packets, or encodes VP8 for browsers without H.264."""
+"""A viewer's WebRTC connection, in which aiortc sends the encoder's packets. Its browser must know H.264."""
 
 from __future__ import annotations
 
