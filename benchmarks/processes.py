@@ -1,63 +1,79 @@
-"""Times frames from one process to another (fb.export_texture), and compares some of them.
+"""Measurements in processes of their own: all get ready side by side, then each in turn has the machine for itself.
 
-    python benchmarks/processes.py [--frames 10000] [--size 1920x1080]
-
-The exporter draws a colour for each frame. The importer compares every fiftieth and the first four, texel by texel.
+A process calls ``run``, which sends "ready", waits for its turn, and sends what it measured.
 """
 
 from __future__ import annotations
 
-import subprocess
-import sys
+import multiprocessing
 import time
+from collections.abc import Callable, Iterator
+from multiprocessing.process import BaseProcess
+from typing import Any, NamedTuple
 
-import typer
-
-import framebind as fb
-
-READER = """
-import sys
-import numpy as np
-import framebind as fb
-from processes import colour
-
-compared = wrong = 0
-with fb.GlContext.headless(), fb.import_texture(sys.argv[1], timeout=60) as imported:
-    for number, texture in enumerate(imported):
-        assert imported.number == number, "a frame is missing"
-        if number % 50 == 0 or number < 4:
-            compared += 1
-            wrong += not (texture.read() == np.array(colour(number), np.uint8)).all()
-print(f"{imported.number + 1} frames read, {compared} compared, {wrong} wrong")
-"""
+LONGEST = 60.0
+"""Seconds that the figures of one process may take, when it has the machine for itself."""
 
 
-def colour(number: int) -> tuple[int, int, int, int]:
-    """The bytes of each texel of a frame."""
-    return number % 256, number // 256 % 256, (3 * number) % 256, 255
+class Child(NamedTuple):
+    """A process and its connection, for the messages "ready" and "go on", and for what was measured."""
+
+    model: str
+    way: str
+    process: BaseProcess
+    connection: Any
 
 
-def main(frames: int = 10_000, size: str = "1920x1080") -> None:
-    """Draw the frames, and print how long they took and what the other process found."""
-    width, height = map(int, size.split("x"))
-    with fb.GlContext.headless() as context, fb.export_texture(fb.GlTexture(width, height)) as exported:
-        drawing = fb.FragmentProgram("uniform vec4 tint; void main() { color = tint; }")
-        command = [sys.executable, "-c", READER, exported.address]
-        reader = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=sys.path[0])
-        while not exported.importers:
-            time.sleep(0.01)
-        fb.transfers.reset()
-        began = time.perf_counter()
-        for number in range(frames):
-            drawing.draw(exported.texture, uniforms={"tint": tuple(part / 255 for part in colour(number))})
-            if not exported.publish(timeout=60):
-                raise SystemExit("the other process reads no frames")
-        seconds = time.perf_counter() - began
-        exported.close()
-        print(f"{context.renderer}, {exported.road}: {frames} frames of {size} in {seconds:.1f} s")
-        print(reader.communicate()[0].strip())
-        print(fb.transfers)
+def start(model: str, way: str, target: Callable[..., None], *given: Any) -> Child:
+    """Start the process of a model and a way, which calls ``target`` with what is given and its connection."""
+    ours, theirs = multiprocessing.Pipe()
+    process = multiprocessing.get_context("spawn").Process(target=target, args=(*given, theirs), daemon=False)
+    process.start()
+    theirs.close()  # so that the end of the process is the end of the connection
+    return Child(model, way, process, ours)
 
 
-if __name__ == "__main__":
-    typer.run(main)
+def take_turn(connection: Any, measures: list[Callable[[], Any]]) -> None:
+    """Say that the process is ready, wait for its turn, and send what each function returns."""
+    connection.send("ready")
+    connection.recv()
+    for measure in measures:
+        connection.send(measure())
+    connection.send(None)
+
+
+def next_message(child: Child, until: float) -> Any:
+    """The next message of the process. Raises TimeoutError at that time, and EOFError if the process has ended."""
+    if not child.connection.poll(max(until - time.monotonic(), 0.0)):
+        raise TimeoutError
+    return child.connection.recv()
+
+
+def is_ready(child: Child, began: float, until: float) -> bool:
+    """Whether the process has compiled by then; else it is ended."""
+    try:
+        next_message(child, until)
+    except (TimeoutError, EOFError) as error:
+        why = "it was not compiled by then" if isinstance(error, TimeoutError) else "its process ended"
+        print(f"{child.model} {child.way}: {why}, after {time.monotonic() - began:.0f} s", flush=True)
+        end(child)
+        return False
+    print(f"{child.model} {child.way}: compiled after {time.monotonic() - began:.0f} s", flush=True)
+    return True
+
+
+def answers(child: Child) -> Iterator[Any]:
+    """Let the process measure, and end it; a text says that it did not answer."""
+    try:
+        child.connection.send("go on")
+        while (row := next_message(child, time.monotonic() + LONGEST)) is not None:
+            yield row
+    except (TimeoutError, EOFError, BrokenPipeError):
+        yield f"{child.model} {child.way}: its process did not answer"
+    end(child)
+
+
+def end(child: Child) -> None:
+    """End the process; those that torch.compile started for it end with it."""
+    child.process.kill()
+    child.process.join()
