@@ -14,7 +14,7 @@ import framebind as fb
 class Postprocess:
     """A model that runs on the GPU with a network's output buffers as its inputs, from ``begin`` on.
 
-    ``outputs`` are buffers of its float32 outputs, in their order, which hold the results of the last ``run``;
+    ``outputs`` are its own buffers of float32 outputs, in their order, which hold the results of the last ``run``;
     ``further`` are buffers, to be written, of the inputs behind those that ``begin`` takes.
     """
 
@@ -25,13 +25,12 @@ class Postprocess:
         api: fb.Backend,
         feedback: Mapping[str, str] | None = None,
         further: int = 0,
-        outputs: Sequence[Any] = (),
     ) -> None:
         """``content`` is a TensorFlow Lite model that runs whole on the GPU.
 
         ``options`` are those of the network in front of it; values here are always float32, because they may be
         places. ``feedback`` are states by name: an output that the next run reads as an input. So many inputs are
-        ``further`` ones. ``outputs`` are buffers for its first outputs, in place of new ones; they are not freed.
+        ``further`` ones.
         """
         token = None if options.serialization_dir is None else fb.fingerprint(content)
         exact = fb.GpuDelegateOptions(
@@ -53,10 +52,8 @@ class Postprocess:
         self._inputs = [int(detail["index"]) for detail in free[: len(free) - further]]
         self.further = [self._bound(detail, api) for detail in free[len(free) - further :]]
         answers = [detail for detail in made if detail["name"] not in fed]
-        for detail, buffer in zip(answers, outputs, strict=False):
-            self._delegate.bind_buffer_to_tensor(buffer, int(detail["index"]))
-        self._own = [self._bound(detail, api) for detail in answers[len(outputs) :]]
-        self.outputs = [*outputs, *self._own]
+        self._answers = [int(detail["index"]) for detail in answers]
+        self.outputs = [self._bound(detail, api) for detail in answers]
 
     def begin(self, inputs: Sequence[Any]) -> None:
         """Take these buffers as inputs, and zeros as states."""
@@ -67,6 +64,10 @@ class Postprocess:
     def bind(self, number: int, obj: Any, **place: Any) -> None:
         """Take an object as an input from now on; ``place`` is that of a picture, as for ``bind_buffer_to_tensor``."""
         self._delegate.bind_buffer_to_tensor(obj, self._inputs[number], **place)
+
+    def bind_output(self, number: int, buffer: Any) -> None:
+        """Write an output to this buffer from now on, in place of the one before."""
+        self._delegate.bind_buffer_to_tensor(buffer, self._answers[number])
 
     def record(self) -> None:
         """Compile now, and upload the constants: all inputs are bound."""
@@ -84,7 +85,7 @@ class Postprocess:
     def close(self) -> None:
         """Free the model's memory on the GPU, and its outputs."""
         self._delegate.close()
-        for buffer in (*self._own, *self.further):
+        for buffer in (*self.outputs, *self.further):
             buffer.release()
 
     def _bound(self, detail: dict[str, Any], api: fb.Backend) -> Any:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import zipfile
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,9 +12,12 @@ import pytest
 
 import framebind as fb
 from framebind import mp
-from framebind.video.apis import GL
+from framebind.video.apis import BY_NAME, GL
+from framebind.video.mediapipe.core.chain import Chain
 from framebind.video.mediapipe.core.gpu_picture import gpu_picture
-from support.recording_driver import Foreign
+from framebind.video.mediapipe.graphs.detecting import Settings
+from framebind.video.mediapipe.vision.hand_chain import hand_chain
+from support.recording_driver import Foreign, RecordingDriver
 from support.video.task_bundles import one_face, one_hand
 
 vision = mp.tasks.vision
@@ -109,3 +114,27 @@ def test_an_array_says_its_size_by_its_shape(shape: tuple[int, ...], size: Any) 
         return
     picture = gpu_picture(array)
     assert (picture.size, picture.api.short, picture.obj) == (size, "cuda", array)
+
+
+def hands_on_cuda(count: int) -> Chain:
+    with zipfile.ZipFile(io.BytesIO(one_hand())) as archive:
+        files = {name: archive.read(name) for name in archive.namelist()}
+    return hand_chain(files, Settings(count), (64, 48), BY_NAME["cuda"])
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_followed_frame_is_one_graph_of_cuda(count: int, recorder: RecordingDriver) -> None:
+    with fb.cuda.CudaContext():
+        chain = hands_on_cuda(count)
+        pictures = [fb.cuda.CudaImage.from_array(PIXELS) for _ in range(2)]
+        for picture in (*pictures, *pictures):  # compiles, and records
+            chain.submit(picture)
+        recorder.calls.clear()
+        with fb.transfer_guard("disallow"):
+            for picture in pictures:
+                chain.submit(picture, detect=False)
+        assert recorder.names() == ["cuGraphLaunch"] * 2
+        recorder.calls.clear()
+        chain.submit(pictures[0])
+        assert recorder.names() == ["cuGraphLaunch"] * 2, "the detector's, and that of the landmarks"
+        chain.close()

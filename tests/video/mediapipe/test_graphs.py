@@ -52,6 +52,12 @@ def run(content: bytes, *values: Array) -> list[Array]:
     return [interpreter.get_tensor(detail["index"]) for detail in outputs]
 
 
+def following(size: tuple[int, int], side: int, count: int) -> bytes:
+    """A model from tracks to regions."""
+    graph = AnswerGraph()
+    return graph.build(tracks.regions(graph, graph.input((count, tracks.COLUMNS)), size, side))
+
+
 def tracks_of(rectangles: Array, there: float = 1) -> Array:
     """Rectangles (n, 5) of a picture of SIZE as tracks."""
     x, y, width, height, angle = rectangles.T
@@ -114,7 +120,7 @@ def test_tracks_are_joined_as_rectangles_are(followed: int, later_stays: bool) -
 
 def test_regions_are_placed_as_crops_are() -> None:
     rows = rectangles(4)
-    (found,) = run(tracks.following(SIZE, 192, 4), tracks_of(rows, there=0))
+    (found,) = run(following(SIZE, 192, 4), tracks_of(rows, there=0))
     for region, row in zip(found, rows, strict=True):
         matrix = region_matrix(region_of(row, SIZE), SIZE)
         expected = sampled_region(matrix * PIXELS[:, None], 192)
@@ -124,7 +130,7 @@ def test_regions_are_placed_as_crops_are() -> None:
 
 def test_landmarks_of_regions_are_projected() -> None:
     rows, values = rectangles(2), RANDOM.uniform(0, 64, (2, 5, 3)).astype(np.float32)
-    (regions,) = run(tracks.following(SIZE, 64, 2), tracks_of(rows))
+    (regions,) = run(following(SIZE, 64, 2), tracks_of(rows))
     graph = AnswerGraph()
     content = graph.build(landmarks.project(graph, graph.input((2, 5, 3)), graph.input((2, 8)), 64))
     (found,) = run(content, values, regions)
@@ -184,7 +190,7 @@ def test_a_hand_like_an_earlier_one_is_left_out(missing: tuple[int, ...]) -> Non
 
 def test_world_landmarks_turn_with_their_region() -> None:
     rows, world = rectangles(3), RANDOM.normal(0, 0.1, (3, 21, 3)).astype(np.float32)
-    (regions,) = run(tracks.following(SIZE, 224, 3), tracks_of(rows))
+    (regions,) = run(following(SIZE, 224, 3), tracks_of(rows))
     graph = AnswerGraph()
     (found,) = run(graph.build(hand.turned_world(graph, graph.input((3, 21, 3)), graph.input((3, 8)))), world, regions)
     expected = [turn_world_landmarks(each, row[4]) for each, row in zip(world, rows, strict=True)]

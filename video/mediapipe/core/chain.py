@@ -21,6 +21,8 @@ Size = tuple[int, int]
 
 MOST_FREQUENCIES = 64
 """Frequencies whose buffers are kept."""
+NEXT_REGIONS = 2
+"""The number of the output of ``ChainModels.look`` with the regions of the next frame."""
 
 
 class Normalization(NamedTuple):
@@ -32,16 +34,15 @@ class Normalization(NamedTuple):
 
 @dataclass(frozen=True)
 class ChainModels:
-    """The models of a chain, of which ``detect`` or ``follow`` runs first in a frame, and then ``look``.
+    """The models of a chain: ``detect`` says where to look, if not all is followed, and ``look`` looks there.
 
-    ``detect`` takes the picture and the previous tracks, and gives regions; ``follow`` does without the picture. For
-    single pictures ``follow`` is None, and there are no tracks to take.
+    ``detect`` takes the picture and, if things are followed from frame to frame, their tracks; and gives regions.
     ``look`` takes the picture in each region, the regions and, if it has states, the frequency of frames in Hz
-    (1, 1, 1, 1); and gives rows and the next tracks. ``graphs`` has the layouts of tracks and regions.
+    (1, 1, 1, 1); and gives rows and, if things are followed, their tracks and the regions of the next frame.
+    ``graphs`` has the layouts of tracks and regions.
     """
 
     detect: bytes
-    follow: bytes | None
     look: bytes
     feedback: dict[str, str]
     """The states of ``look``, by name."""
@@ -72,8 +73,20 @@ def sampled_region(matrix: Array, side: int) -> Array:
     return row.ravel()
 
 
+class _Places(NamedTuple):
+    """Places at which a frame is looked at."""
+
+    buffer: Any
+    """The regions, as ``look`` takes them."""
+    crops: list[fb.Region]
+    """Each of them as the crop of a picture."""
+
+
 class Chain:
     """The models of a task on the GPU, for pictures of one size.
+
+    A frame in which nothing is looked for is one submission, because the frame before said where to look. Its regions
+    are in one of two buffers, which take turns: a run reads one and writes the other.
 
     ``submit`` gives a frame to the GPU and waits for nothing; ``read`` reads its rows, which is the only copy. The
     objects of pictures and the memory between the models are those of ``api``, whose context is current.
@@ -84,17 +97,12 @@ class Chain:
         self._models = models
         self._whole = fb.Region(api.new_buffer(sampled_region(letterbox(size), models.side)), steps=STEPS)
         self._detect = Postprocess(models.detect, options, api)
-        (regions,) = self._detect.outputs
         self._look = Postprocess(models.look, options, api, models.feedback)
-        self._rows, tracks = self._look.outputs
-        self._follow = None
-        if models.follow is not None:
-            self._follow = Postprocess(models.follow, options, api, outputs=[regions])
-            self._detect.bind(1, tracks)
-            self._follow.bind(0, tracks)
-            self._follow.record()
-        self._look.bind(1, regions)
-        self._regions = [fb.Region(regions, number, STEPS) for number in range(models.count)]
+        self._rows, *followed = self._look.outputs
+        places = [*self._detect.outputs, *followed[1:]]
+        self._places = [_Places(each, [fb.Region(each, row, STEPS) for row in range(models.count)]) for each in places]
+        if followed:
+            self._detect.bind(1, followed[0])
         self._read = np.empty((models.count, models.columns), np.float32)
         self._api = api
         self._frequencies = dict[float, Any]()
@@ -112,20 +120,23 @@ class Chain:
         """
         for model in self._take(picture, hertz, detect=detect):
             model.run()
+        self._places.reverse()  # what this frame wrote is where the next one looks
 
-    def _take(self, picture: Any, hertz: float, *, detect: bool) -> tuple[Postprocess, Postprocess]:
+    def _take(self, picture: Any, hertz: float, *, detect: bool) -> list[Postprocess]:
         """Bind a picture. Returns the models that run, in order."""
         detector, network = self._models.normalizations
-        first = self._detect if detect or self._follow is None else self._follow
-        if first is self._detect:
-            first.bind(0, picture, crop=self._whole, pad=0.0, mean=detector.mean, std=detector.std)
-        pictures, crops = ([picture] * len(self._regions), self._regions)
-        if len(pictures) == 1:
-            (pictures,), (crops,) = pictures, crops
+        now, *following = self._places
+        if following:
+            self._look.bind_output(NEXT_REGIONS, following[0].buffer)
+        if detect:
+            self._detect.bind(0, picture, crop=self._whole, pad=0.0, mean=detector.mean, std=detector.std)
+            self._detect.bind_output(0, now.buffer)
+        pictures, crops = ([picture] * len(now.crops), now.crops) if len(now.crops) > 1 else (picture, now.crops[0])
         self._look.bind(0, pictures, crop=crops, mean=network.mean, std=network.std)
+        self._look.bind(1, now.buffer)
         if self._models.feedback:
             self._look.bind(2, self._frequency(hertz))
-        return first, self._look
+        return [self._detect, self._look] if detect else [self._look]
 
     def _frequency(self, hertz: float) -> Any:
         """The buffer of a frequency. A new one is a copy of 4 bytes."""
@@ -141,17 +152,16 @@ class Chain:
         return self._rows.read(self._read, reason=DETECTIONS)
 
     def forget(self) -> None:
-        """Begin a clip: what was seen so far is not followed."""
+        """Begin a clip, whose first frame is one with ``detect``: what was seen so far is not followed."""
         self._look.forget()
-        tracks = self._look.outputs[1]
-        with fb.transfer_guard("allow"):
-            tracks.write(np.zeros(tracks.nbytes // 4, np.float32))
+        for tracks in self._look.outputs[1:2]:
+            with fb.transfer_guard("allow"):
+                tracks.write(np.zeros(tracks.nbytes // 4, np.float32))
 
     def close(self) -> None:
         """Free all memory on the GPU."""
-        for model in (self._detect, self._follow, self._look):
-            if model is not None:
-                model.close()
+        self._detect.close()
+        self._look.close()
         self._whole.buffer.release()
         for buffer in self._frequencies.values():
             buffer.release()

@@ -10,7 +10,7 @@ from ...answer_graph import AnswerGraph
 from ..calculators.blendshapes import LANDMARKS as BLENDSHAPE_POINTS
 from .detecting import Kind, Settings
 from .landmarks import bounds, object_scale, project, smooth
-from .tracks import COLUMNS, box_tracks, place_matrix
+from .tracks import COLUMNS, Size, box_tracks, place_matrix, regions
 
 Array = npt.NDArray[Any]
 COUNT, BLENDSHAPES = 478, 52
@@ -22,8 +22,13 @@ FACE = Kind(
 )  # fmt: skip
 
 
-def looking(landmarks: bytes, blendshapes: bytes | None, side: int, settings: Settings) -> tuple[bytes, dict[str, str]]:
-    """The model ``ChainModels.look`` and its states. Rows are landmarks in pixels, blendshapes, and 1 or 0."""
+def looking(
+    landmarks: bytes, blendshapes: bytes | None, size: Size, side: int, settings: Settings
+) -> tuple[bytes, dict[str, str]]:
+    """The model ``ChainModels.look`` and its states. Rows are landmarks in pixels, blendshapes, and 1 or 0.
+
+    Pictures have ``size`` (width, height), and the network's input is a square of ``side``.
+    """
     graph, n = AnswerGraph(), settings.count
     pictures = graph.input((n, side, side, 3))
     placed = graph.input((n, COLUMNS))
@@ -44,7 +49,11 @@ def looking(landmarks: bytes, blendshapes: bytes | None, side: int, settings: Se
     rows = [graph.reshape(shown, (n, 3 * COUNT))]
     if blendshapes is not None:
         rows.append(_blendshapes(graph, blendshapes, shown))
-    return graph.build(graph.join([*rows, there], 1), _next(graph, points, around, there), *after), feedback
+    made = [graph.join([*rows, there], 1)]
+    if settings.follows:
+        tracks = _next(graph, points, around, there)
+        made += [tracks, regions(graph, tracks, size, side)]
+    return graph.build(*made, *after), feedback
 
 
 def _next(graph: AnswerGraph, points: int, around: int, there: int) -> int:

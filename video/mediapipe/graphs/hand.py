@@ -13,7 +13,7 @@ from ..calculators.rectangles import HAND_KNUCKLES
 from ..calculators.tracking import LIKE, LIKE_LANDMARKS
 from .detecting import Kind, Settings
 from .landmarks import bounds, project
-from .tracks import COLUMNS, direction_of, overlapping, placed_tracks, turned_line, unlike_earlier
+from .tracks import COLUMNS, Size, direction_of, overlapping, placed_tracks, regions, turned_line, unlike_earlier
 
 Array = npt.NDArray[Any]
 COUNT, DEPTH = 21, 0.4
@@ -25,9 +25,11 @@ PALM = Kind(
 SCALE, SHIFT = 2.0, -0.1
 
 
-def looking(landmarks: bytes, side: int, settings: Settings) -> bytes:
+def looking(landmarks: bytes, size: Size, side: int, settings: Settings) -> bytes:
     """The model ``ChainModels.look``. Rows are landmarks in pixels (63), in metres (63), the probabilities of a right
     hand and of a hand, and 1 or 0.
+
+    Pictures have ``size`` (width, height), and the network's input is a square of ``side``.
     """
     graph, n = AnswerGraph(), settings.count
     pictures = graph.input((n, side, side, 3))
@@ -38,17 +40,21 @@ def looking(landmarks: bytes, side: int, settings: Settings) -> bytes:
     there = distinct(graph, points, there)
     metres = turned_world(graph, graph.reshape(world, (n, COUNT, 3)), placed)
     row = [*(graph.reshape(each, (n, 3 * COUNT)) for each in (points, metres)), right, presence, there]
-    return graph.build(graph.join(row, 1), next_tracks(graph, points, there))
+    made = [graph.join(row, 1)]
+    if settings.follows:
+        tracks = next_tracks(graph, points, there)
+        made += [tracks, regions(graph, tracks, size, side)]
+    return graph.build(*made)
 
 
-def turned_world(graph: AnswerGraph, world: int, regions: int) -> int:
+def turned_world(graph: AnswerGraph, world: int, placed: int) -> int:
     """World landmarks (n, 21, 3), turned with their regions, as ``turn_world_landmarks``."""
     axis = np.zeros((COLUMNS, 2))
     axis[0, 0] = axis[4, 1] = 1  # a and d are along the region's width
     turn = np.zeros((2, 9))
     turn[0, [0, 4]] = 1
     turn[1, [1, 3]] = 1, -1
-    matrices = graph.linear(direction_of(graph, graph.linear(regions, axis)), turn, np.eye(9)[8])
+    matrices = graph.linear(direction_of(graph, graph.linear(placed, axis)), turn, np.eye(9)[8])
     return graph.product(world, graph.reshape(matrices, (graph.shape(world)[0], 3, 3)))
 
 

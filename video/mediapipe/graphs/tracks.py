@@ -149,9 +149,3 @@ def regions(graph: AnswerGraph, tracks: int, size: Size, side: int) -> int:
     matrix[[0, 2], [2, 6]], matrix[[1, 3], [2, 6]] = -half, (half, -half)
     moved[[2, 6]] = 0.5
     return graph.linear(products, matrix, moved)
-
-
-def following(size: Size, side: int, count: int) -> bytes:
-    """The model ``ChainModels.follow``: ``regions`` of tracks."""
-    graph = AnswerGraph()
-    return graph.build(regions(graph, graph.input((count, COLUMNS)), size, side))

@@ -11,7 +11,6 @@ from ...model_metadata import read_metadata
 from ..core.chain import Chain, ChainModels, Normalization, Size, letterbox
 from ..graphs.detecting import Settings, detecting
 from ..graphs.face import BLENDSHAPES, COUNT, FACE, looking
-from ..graphs.tracks import following
 
 
 def face_chain(files: Mapping[str, bytes], settings: Settings, size: Size, api: fb.Backend) -> Chain:
@@ -23,12 +22,11 @@ def face_chain(files: Mapping[str, bytes], settings: Settings, size: Size, api: 
     detector, landmarks = files["face_detector.tflite"], files["face_landmarks_detector.tflite"]
     blendshapes = files.get("face_blendshapes.tflite")
     side = input_side(landmarks)
-    look, feedback = looking(landmarks, blendshapes, side, settings)
+    look, feedback = looking(landmarks, blendshapes, size, side, settings)
     normalizations = [read_metadata(each) for each in (detector, landmarks)]
     rows = 3 * COUNT + (BLENDSHAPES if blendshapes is not None else 0) + 1
-    follow = following(size, side, settings.count) if settings.follows else None
     models = ChainModels(
-        detecting(detector, FACE, letterbox(size), size, side, settings), follow, look, feedback,
+        detecting(detector, FACE, letterbox(size), size, side, settings), look, feedback,
         [Normalization(each.mean or (0.0,), each.std or (1.0,)) for each in normalizations],
         settings.count, rows, input_side(detector),
     )  # fmt: skip

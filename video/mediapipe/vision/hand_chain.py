@@ -11,7 +11,6 @@ from ...model_metadata import read_metadata
 from ..core.chain import Chain, ChainModels, Normalization, Size, letterbox
 from ..graphs.detecting import Settings, detecting
 from ..graphs.hand import COUNT, PALM, looking
-from ..graphs.tracks import following
 
 
 def hand_chain(files: Mapping[str, bytes], settings: Settings, size: Size, api: fb.Backend) -> Chain:
@@ -25,8 +24,7 @@ def hand_chain(files: Mapping[str, bytes], settings: Settings, size: Size, api: 
     normalizations = [read_metadata(each) for each in (detector, landmarks)]
     models = ChainModels(
         detecting(detector, PALM, letterbox(size), size, side, settings),
-        following(size, side, settings.count) if settings.follows else None,
-        looking(landmarks, side, settings),
+        looking(landmarks, size, side, settings),
         {},
         [Normalization(each.mean or (0.0,), each.std or (1.0,)) for each in normalizations],
         settings.count,
