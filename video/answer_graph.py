@@ -18,7 +18,7 @@ _TABLES = {
     "BATCH_MATMUL": "BatchMatMul", "MAXIMUM": "MaximumMinimum", "MINIMUM": "MaximumMinimum",
 }  # fmt: skip
 """Names of option tables that do not follow from their operators' names."""
-_WITHOUT_TABLE = frozenset({"LOGISTIC", "SQRT", "RELU"})
+_WITHOUT_TABLE = frozenset({"FLOOR", "LOGISTIC", "RELU", "ROUND", "SQRT"})
 _COMPARISONS = frozenset({"GREATER", "GREATER_EQUAL"})
 
 
@@ -76,8 +76,12 @@ class AnswerGraph:
         second = self.number(second) if isinstance(second, float) else second
         shape = np.broadcast_shapes(self.shape(first), self.shape(second))
         if operator in _COMPARISONS:
-            return self.apply("CAST", [self.apply(operator, [first, second], shape, "bool")], shape)
+            return self.cast(self.apply(operator, [first, second], shape, "bool"), "float32")
         return self.apply(operator, [first, second], shape)
+
+    def cast(self, tensor: int, dtype: str) -> int:
+        """A tensor's values as another type; numbers lose what is behind the point as int32."""
+        return self.apply("CAST", [tensor], self.shape(tensor), dtype)
 
     def reduced(self, operator: str, tensor: int, axis: int) -> int:
         """A reduction along an axis, which stays with the size 1."""

@@ -119,6 +119,23 @@ def one_person() -> bytes:
     )
 
 
+def varied_persons() -> bytes:
+    """A bundle for PoseLandmarker that sees two persons, whose landmarks, heat maps, mask and metres are noise."""
+    noise = np.random.default_rng(5)
+    rows = np.column_stack([noise.uniform(-2, 34, (39, 3)), noise.normal(0, 2, (39, 2))])
+    rows[33:35, :2] = [[15, 17], [15.5, 1]]
+    outputs = [rows.reshape(1, 195), np.float32([[0.9]]), noise.normal(0, 2, (1, 32, 32, 1))]
+    outputs += [noise.normal(-1, 3, (1, 8, 8, 39)), noise.normal(0, 0.3, (1, 117))]
+    person = [0, 0, 20, 20, -4, -4, 3, -32, 0, 0, 0, 0]
+    persons = {28 * 14 * 2 + 14 * 2: (3.0, person), 28 * 14 * 2 + 5 * 2: (2.0, person)}
+    return bundle(
+        {
+            "pose_detector.tflite": constant_network((1, 224, 224, 3), found_at_anchors(2254, 12, persons)),
+            "pose_landmarks_detector.tflite": constant_network((1, 32, 32, 3), outputs),
+        }
+    )
+
+
 def one_whole() -> bytes:
     """A bundle for HolisticLandmarker that sees one person, whose face and hands are where the person's region is."""
     rows = np.tile(np.float32([16, 16, 3.2, 2, -2]), (39, 1))

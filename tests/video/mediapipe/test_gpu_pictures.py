@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -17,8 +17,9 @@ from framebind.video.mediapipe.core.chain import Chain
 from framebind.video.mediapipe.core.gpu_picture import gpu_picture
 from framebind.video.mediapipe.graphs.detecting import Settings
 from framebind.video.mediapipe.vision.hand_chain import hand_chain
+from framebind.video.mediapipe.vision.pose_chain import pose_chain
 from support.recording_driver import Foreign, RecordingDriver
-from support.video.task_bundles import one_face, one_hand
+from support.video.task_bundles import one_face, one_hand, varied_persons
 
 vision = mp.tasks.vision
 Mode = vision.RunningMode
@@ -116,16 +117,26 @@ def test_an_array_says_its_size_by_its_shape(shape: tuple[int, ...], size: Any) 
     assert (picture.size, picture.api.short, picture.obj) == (size, "cuda", array)
 
 
-def hands_on_cuda(count: int) -> Chain:
-    with zipfile.ZipFile(io.BytesIO(one_hand())) as archive:
+def on_cuda(bundle: bytes, make_chain: Callable[..., Chain], settings: Settings) -> Chain:
+    with zipfile.ZipFile(io.BytesIO(bundle)) as archive:
         files = {name: archive.read(name) for name in archive.namelist()}
-    return hand_chain(files, Settings(count), (64, 48), BY_NAME["cuda"])
+    return make_chain(files, settings, (64, 48), BY_NAME["cuda"])
 
 
-@pytest.mark.parametrize("count", [1, 2])
-def test_a_followed_frame_is_one_graph_of_cuda(count: int, recorder: RecordingDriver) -> None:
+@pytest.mark.parametrize(
+    ("bundle", "make_chain", "settings"),
+    [
+        (one_hand, hand_chain, Settings(1)),
+        (one_hand, hand_chain, Settings(2)),
+        (varied_persons, pose_chain, Settings(1, is_smooth=True)),
+        (varied_persons, pose_chain, Settings(2)),
+    ],
+)
+def test_a_followed_frame_is_one_graph_of_cuda(
+    bundle: Callable[[], bytes], make_chain: Callable[..., Chain], settings: Settings, recorder: RecordingDriver
+) -> None:
     with fb.cuda.CudaContext():
-        chain = hands_on_cuda(count)
+        chain = on_cuda(bundle(), make_chain, settings)
         pictures = [fb.cuda.CudaImage.from_array(PIXELS) for _ in range(2)]
         for picture in (*pictures, *pictures):  # compiles, and records
             chain.submit(picture)

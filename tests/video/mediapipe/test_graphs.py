@@ -18,15 +18,20 @@ from framebind.video.apis import GL
 from framebind.video.assets import PHOTOGRAPH
 from framebind.video.embedded_network import embedded
 from framebind.video.mediapipe.calculators.detections import decode_detections, project_detections
+from framebind.video.mediapipe.calculators.heat_maps import refine_landmarks
 from framebind.video.mediapipe.calculators.landmarks import decode_landmarks, project_landmarks, turn_world_landmarks
-from framebind.video.mediapipe.calculators.rectangles import box_rectangles, transform_rectangles
+from framebind.video.mediapipe.calculators.rectangles import (
+    alignment_rectangles,
+    box_rectangles,
+    transform_rectangles,
+)
 from framebind.video.mediapipe.calculators.regions import WHOLE, region_matrix, region_of
 from framebind.video.mediapipe.calculators.smoothing import LandmarkFilter
 from framebind.video.mediapipe.calculators.suppression import suppress_weighted
 from framebind.video.mediapipe.calculators.tracking import associate, associate_hands, distinct_hands
 from framebind.video.mediapipe.core.chain import Chain, letterbox, sampled_region
 from framebind.video.mediapipe.core.options import BaseOptions, VisionTaskRunningMode
-from framebind.video.mediapipe.graphs import detections, hand, landmarks, tracks
+from framebind.video.mediapipe.graphs import detections, hand, heat_maps, landmarks, tracks
 from framebind.video.mediapipe.graphs.detecting import Settings
 from framebind.video.mediapipe.vision.face_chain import face_chain
 from framebind.video.mediapipe.vision.face_landmarker import FaceLandmarkerOptions, FacePipeline
@@ -128,6 +133,35 @@ def test_regions_are_placed_as_crops_are() -> None:
         np.testing.assert_allclose(region, expected, rtol=1e-5, atol=1e-3)
 
 
+def test_the_region_of_a_person_is_around_a_circle() -> None:
+    points, graph = RANDOM.uniform(0, 1, (5, 2, 2)).astype(np.float32), AnswerGraph()
+    matrix = tracks.circle_matrix(1, 4, 6, math.pi / 2)
+    content = graph.build(tracks.circle_tracks(graph, graph.input((5, 6)), graph.input((5, 1)), matrix, 1.25))
+    rows = np.zeros((5, 6))
+    rows[:, 1:3], rows[:, 4:6] = points[:, 0] * PIXELS, points[:, 1] * PIXELS
+    (found,) = run(content, rows, np.ones(5))
+    circles = alignment_rectangles(points[:, 0], points[:, 1], SIZE)
+    np.testing.assert_allclose(found, tracks_of(transform_rectangles(circles, SIZE, 1.25)), rtol=1e-4, atol=1e-3)
+
+
+def test_landmarks_move_to_the_means_of_their_heat_maps() -> None:
+    points = RANDOM.uniform(-20, 84, (2, 40, 3)).astype(np.float32)
+    points[0, :4] = [[-5.2, 20, 1], [-5.5, 20, 1], [63.9, 63.9, 1], [64, 30, 1]]  # at the borders of the map
+    maps = RANDOM.normal(-2, 1.5, (2, 16, 12, 40)).astype(np.float32)
+    maps[0, :, :, :4] += 4
+    graph = AnswerGraph()
+    (found,) = run(
+        graph.build(heat_maps.refine(graph, graph.input((2, 40, 3)), graph.input((2, 16, 12, 40)), 64)), points, maps
+    )
+    moved = np.zeros((2, 40), bool)
+    for number in range(2):
+        expected = refine_landmarks(points[number] / np.float32(64), maps[number]) * 64
+        expected[:, 2] = points[number, :, 2]
+        np.testing.assert_allclose(found[number], expected, rtol=1e-4, atol=1e-4)
+        moved[number] = (np.abs(found[number] - points[number]) > 0.01).any(axis=1)
+    assert 10 < moved.sum() < 70 and moved[0, :4].tolist() == [True, False, True, False]
+
+
 def test_landmarks_of_regions_are_projected() -> None:
     rows, values = rectangles(2), RANDOM.uniform(0, 64, (2, 5, 3)).astype(np.float32)
     (regions,) = run(following(SIZE, 64, 2), tracks_of(rows))
@@ -192,7 +226,9 @@ def test_world_landmarks_turn_with_their_region() -> None:
     rows, world = rectangles(3), RANDOM.normal(0, 0.1, (3, 21, 3)).astype(np.float32)
     (regions,) = run(following(SIZE, 224, 3), tracks_of(rows))
     graph = AnswerGraph()
-    (found,) = run(graph.build(hand.turned_world(graph, graph.input((3, 21, 3)), graph.input((3, 8)))), world, regions)
+    (found,) = run(
+        graph.build(landmarks.turned_world(graph, graph.input((3, 21, 3)), graph.input((3, 8)))), world, regions
+    )
     expected = [turn_world_landmarks(each, row[4]) for each, row in zip(world, rows, strict=True)]
     np.testing.assert_allclose(found, np.stack(expected), atol=1e-5)
 

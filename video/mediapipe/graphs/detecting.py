@@ -11,7 +11,16 @@ from ...answer_graph import AnswerGraph
 from ...embedded_network import input_side
 from ..calculators.anchors import anchor_middles
 from .detections import best_detections, decoding
-from .tracks import COLUMNS, Size, associate, box_tracks, place_matrix, regions
+from .tracks import (
+    COLUMNS,
+    Size,
+    associate,
+    box_tracks,
+    circle_matrix,
+    circle_tracks,
+    place_matrix,
+    regions,
+)
 
 Array = npt.NDArray[Any]
 
@@ -35,6 +44,8 @@ class Kind:
     square: bool
     later_stays: bool
     """Whether what is found takes the place of what is followed: see ``associate``."""
+    is_circle: bool = False
+    """Whether a region is around the circle with the line from its middle to a point on it, not around the box."""
 
 
 @dataclass(frozen=True)
@@ -58,8 +69,12 @@ def detecting(detector: bytes, kind: Kind, matrix: Array, size: Size, side: int,
     boxes, logits = graph.network(detector, [graph.input((1, own, own, 3))])[:2]
     decoded = decoding(anchor_middles(own, kind.strides), columns, own, matrix)
     places, there = best_detections(graph, (boxes, logits), decoded, settings.confidence, kind.overlap, settings.count)
-    line = place_matrix(*kind.line, columns, kind.target)
-    found = box_tracks(graph, places, there, line, kind.scale, shift=kind.shift, square=kind.square)
+    if kind.is_circle:
+        line = circle_matrix(4 + 2 * kind.line[0], 4 + 2 * kind.line[1], columns, kind.target)
+        found = circle_tracks(graph, places, there, line, kind.scale)
+    else:
+        line = place_matrix(*kind.line, columns, kind.target)
+        found = box_tracks(graph, places, there, line, kind.scale, shift=kind.shift, square=kind.square)
     if settings.follows:
         previous = graph.input((settings.count, COLUMNS))
         found = associate(graph, previous, found, settings.overlap, later_stays=kind.later_stays)

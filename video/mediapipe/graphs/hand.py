@@ -12,7 +12,7 @@ from ...answer_graph import AnswerGraph
 from ..calculators.rectangles import HAND_KNUCKLES
 from ..calculators.tracking import LIKE, LIKE_LANDMARKS
 from .detecting import Kind, Settings
-from .landmarks import bounds, project
+from .landmarks import bounds, project, turned_world
 from .tracks import COLUMNS, Size, direction_of, overlapping, placed_tracks, regions, turned_line, unlike_earlier
 
 Array = npt.NDArray[Any]
@@ -45,17 +45,6 @@ def looking(landmarks: bytes, size: Size, side: int, settings: Settings) -> byte
         tracks = next_tracks(graph, points, there)
         made += [tracks, regions(graph, tracks, size, side)]
     return graph.build(*made)
-
-
-def turned_world(graph: AnswerGraph, world: int, placed: int) -> int:
-    """World landmarks (n, 21, 3), turned with their regions, as ``turn_world_landmarks``."""
-    axis = np.zeros((COLUMNS, 2))
-    axis[0, 0] = axis[4, 1] = 1  # a and d are along the region's width
-    turn = np.zeros((2, 9))
-    turn[0, [0, 4]] = 1
-    turn[1, [1, 3]] = 1, -1
-    matrices = graph.linear(direction_of(graph, graph.linear(placed, axis)), turn, np.eye(9)[8])
-    return graph.product(world, graph.reshape(matrices, (graph.shape(world)[0], 3, 3)))
 
 
 def next_tracks(graph: AnswerGraph, points: int, there: int) -> int:

@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from ...answer_graph import AnswerGraph
+from .tracks import direction_of
 
 LEAST_SCALE = 1e-6
 
@@ -29,6 +30,17 @@ def project(graph: AnswerGraph, landmarks: int, regions: int, side: int, depth: 
     return graph.binary("ADD", graph.product(landmarks, matrices), corners)
 
 
+def turned_world(graph: AnswerGraph, world: int, placed: int) -> int:
+    """World landmarks (n, count, 3), turned with their regions, as ``turn_world_landmarks``."""
+    axis = np.zeros((8, 2))
+    axis[0, 0] = axis[4, 1] = 1  # a and d are along the region's width
+    turn = np.zeros((2, 9))
+    turn[0, [0, 4]] = 1
+    turn[1, [1, 3]] = 1, -1
+    matrices = graph.linear(direction_of(graph, graph.linear(placed, axis)), turn, np.eye(9)[8])
+    return graph.product(world, graph.reshape(matrices, (graph.shape(world)[0], 3, 3)))
+
+
 def bounds(graph: AnswerGraph, landmarks: int) -> int:
     """Left, top, -right, -bottom (n, 4) of landmarks (n, count, 2 or 3)."""
     n, _, columns = graph.shape(landmarks)
@@ -44,13 +56,13 @@ def object_scale(graph: AnswerGraph, around: int) -> int:
 
 def smooth(
     graph: AnswerGraph, values: int, there: int, scale: int, frequency: int, states: tuple[int, int], *,
-    min_cutoff: float, beta: float, speed_cutoff: float = 1.0,
+    min_cutoff: float | int, beta: float | int, speed_cutoff: float = 1.0,
 ) -> tuple[int, tuple[int, int]]:  # fmt: skip
     """The filtered values (n, count, k), and the next states, as ``LandmarkFilter``.
 
     ``states`` are (3 n, count, k), raw values, filtered ones and speeds, and 1 (n, 1, 1) for what was there before, all
-    zeros at first. ``there`` (n, 1, 1) is 1 or 0; ``scale`` (n, 1, 1) the object's size; ``frequency`` (1, 1, 1) is
-    that of frames, in Hz.
+    zeros at first. ``there`` (n, 1, 1) is 1 or 0; ``scale`` (n, 1 or count, 1) the object's size; ``frequency``
+    (1, 1, 1) is that of frames, in Hz. ``min_cutoff`` and ``beta`` are numbers, or tensors (count, 1).
     """
     n = graph.shape(values)[0]
     before, was_there = states

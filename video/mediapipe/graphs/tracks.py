@@ -37,10 +37,26 @@ def box_tracks(
     return placed_tracks(graph, middle, sides, direction_of(graph, line), there, scale, shift=shift, square=square)
 
 
+def circle_tracks(graph: AnswerGraph, rows: int, there: int, matrix: Array, scale: float) -> int:
+    """The tracks (n, 8) of squares around circles: ``matrix`` (columns, 4) makes of ``rows`` a circle's middle, and the
+    turned line from there to a point on it. As ``alignment_rectangles``, and their transformation.
+    """
+    found = graph.linear(rows, matrix)
+    middle, line = graph.part(found, 1, 0, 2), graph.part(found, 1, 2, 4)
+    side = graph.binary("MUL", length_of(graph, line), 2.0)
+    return placed_tracks(
+        graph, middle, graph.join([side, side], 1), direction_of(graph, line), there, scale, shift=0.0, square=False
+    )
+
+
+def length_of(graph: AnswerGraph, line: int) -> int:
+    """The lengths (n, 1) of vectors (n, 2)."""
+    return graph.unary("SQRT", graph.reduced("SUM", graph.binary("MUL", line, line), 1))
+
+
 def direction_of(graph: AnswerGraph, line: int) -> int:
     """Cosine and sine (n, 2) of the direction of vectors (n, 2)."""
-    length = graph.unary("SQRT", graph.reduced("SUM", graph.binary("MUL", line, line), 1))
-    return graph.binary("DIV", line, graph.binary("MAXIMUM", length, LEAST))
+    return graph.binary("DIV", line, graph.binary("MAXIMUM", length_of(graph, line), LEAST))
 
 
 def placed_tracks(
@@ -64,6 +80,16 @@ def place_matrix(start: int, end: int, columns: int, target: float) -> Array:
     line = turned_line(target)
     matrix[4 + 2 * start : 6 + 2 * start, 4:] -= line
     matrix[4 + 2 * end : 6 + 2 * end, 4:] += line
+    return matrix
+
+
+def circle_matrix(middle: int, end: int, columns: int, target: float) -> Array:
+    """The matrix for ``circle_tracks`` of rows with x and y of points from those numbers on."""
+    matrix = np.zeros((columns, 4))
+    matrix[[middle, middle + 1], [0, 1]] = 1
+    line = turned_line(target)
+    matrix[middle : middle + 2, 2:] -= line
+    matrix[end : end + 2, 2:] += line
     return matrix
 
 

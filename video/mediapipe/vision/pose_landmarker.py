@@ -21,11 +21,16 @@ from ..calculators.smoothing import LandmarkFilter, VisibilityFilter
 from ..core.anchor_detector import AnchorDetector
 from ..core.asset import read_asset
 from ..core.containers import Landmark, NormalizedLandmark, normalized_landmarks, world_landmarks
+from ..core.errors import TaskError
+from ..core.gpu_picture import GpuPicture
+from ..core.gpu_tracker import GpuTracker
 from ..core.image import Image, ImageFormat
 from ..core.network import OpenNetwork, PictureNetwork, on_arrays
 from ..core.options import BaseOptions, VisionTaskRunningMode, check_count, check_share
 from ..core.task import DetectingTask
 from ..core.tracker import Tracker
+from ..graphs.detecting import Settings
+from .pose_chain import pose_chain
 
 Array = npt.NDArray[Any]
 
@@ -173,6 +178,8 @@ class PosePipeline:
         detector = open_network(files[DETECTOR], DETECTOR)
         self._detector = pose_detector(detector, options.min_pose_detection_confidence, 0.5)
         self._landmarks = PoseLandmarks(open_network(files[LANDMARKS], LANDMARKS))
+        self._gpu: GpuTracker | None = None
+        self._options, self._files = options, files
         self._presence, self._masks = options.min_pose_presence_confidence, options.output_segmentation_masks
         self._tracker = Tracker(options.num_poses, options.min_tracking_confidence)
         self._filter = PoseFilter() if options.num_poses == 1 else None
@@ -197,7 +204,9 @@ class PosePipeline:
                 self._filter.reset()
         return poses
 
-    def process(self, pixels: Array, rectangle: Array, milliseconds: int | None) -> PoseLandmarkerResult:
+    def process(self, pixels: Any, rectangle: Array, milliseconds: int | None) -> PoseLandmarkerResult:
+        if isinstance(pixels, GpuPicture):
+            return self._process_on_gpu(pixels, milliseconds)
         poses = self.find(pixels, rectangle, milliseconds)
         masks = [Image(ImageFormat.VEC32F1, pose.mask) for pose in poses if pose.mask is not None]
         return PoseLandmarkerResult(
@@ -205,6 +214,33 @@ class PosePipeline:
             [world_landmarks(pose.world) for pose in poses],
             masks if self._masks else None,
         )
+
+    def _process_on_gpu(self, picture: GpuPicture, milliseconds: int | None) -> PoseLandmarkerResult:
+        if self._masks:
+            raise TaskError("masks of pictures in the GPU's memory are not computed: give an mp.Image")
+        if self._gpu is None:
+            self._gpu = self._tracker_on_gpu(follows=milliseconds is not None)
+        rows = self._gpu.find(picture, milliseconds or 0)
+        units = np.array([picture.size[0], picture.size[1], picture.size[0]], np.float32)
+        points, world = rows[:, : 6 * COUNT].reshape(-1, 2, COUNT, 3).swapaxes(0, 1)
+        sure = rows[:, 6 * COUNT : 8 * COUNT].reshape(-1, 2, COUNT).swapaxes(1, 2)
+        return PoseLandmarkerResult(
+            [normalized_landmarks(each) for each in np.concatenate([points / units, sure], axis=2)],
+            [world_landmarks(each) for each in np.concatenate([world, sure], axis=2)],
+        )
+
+    def _tracker_on_gpu(self, *, follows: bool) -> GpuTracker:
+        options = self._options
+        settings = Settings(
+            options.num_poses, options.min_pose_detection_confidence, options.min_pose_presence_confidence,
+            options.min_tracking_confidence, is_smooth=self._filter is not None and follows, follows=follows,
+        )  # fmt: skip
+        return GpuTracker(lambda size, api: pose_chain(self._files, settings, size, api), options.num_poses)
+
+    def close(self) -> None:
+        """Free the memory of pictures on the GPU."""
+        if self._gpu is not None:
+            self._gpu.close()
 
 
 def pose_detector(network: PictureNetwork, confidence: float, overlap: float) -> AnchorDetector:
@@ -237,3 +273,4 @@ class PoseLandmarker(DetectingTask[PoseLandmarkerOptions, PoseLandmarkerResult])
 
     options_type = PoseLandmarkerOptions
     pipeline_type = PosePipeline
+    takes_gpu_pictures = True

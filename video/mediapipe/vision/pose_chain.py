@@ -1,0 +1,31 @@
+"""Persons on the GPU: detector, landmarks and their heat maps with nothing read in between."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import framebind as fb
+
+from ...embedded_network import input_side
+from ...model_metadata import read_metadata
+from ..core.chain import Chain, ChainModels, Normalization, Size, letterbox
+from ..graphs.detecting import Settings, detecting
+from ..graphs.pose import COUNT, PERSON, looking
+
+
+def pose_chain(files: Mapping[str, bytes], settings: Settings, size: Size, api: fb.Backend) -> Chain:
+    """The chain of a bundle's files, which were checked, for pictures of ``size`` (width, height).
+
+    A row has 33 x, y and z in pixels (of the width for z) and in metres, 33 visibilities and presences,
+    the probability of a person, and 1 if there is one, else 0.
+    """
+    detector, landmarks = files["pose_detector.tflite"], files["pose_landmarks_detector.tflite"]
+    side = input_side(landmarks)
+    look, feedback = looking(landmarks, size, side, settings)
+    normalizations = [read_metadata(each) for each in (detector, landmarks)]
+    models = ChainModels(
+        detecting(detector, PERSON, letterbox(size), size, side, settings),
+        look, feedback, [Normalization(each.mean or (0.0,), each.std or (1.0,)) for each in normalizations],
+        settings.count, 8 * COUNT + 2, input_side(detector),
+    )  # fmt: skip
+    return Chain(models, size, api)
