@@ -17,6 +17,7 @@ from ..record.base_memory import BaseBuffer, BaseMemory, BasePicture, checked_nb
 from ..transfers import transfers
 from .api import is_object, own_errors
 from .context import ClContext
+from .host_copy import ClHostCopy
 
 log = logging.getLogger("framebind")
 
@@ -192,6 +193,9 @@ class ClBuffer(_ClObject, BaseBuffer[ClContext]):
     def _copy_out(self, context: ClContext, array: np.ndarray, offset: int) -> None:
         with own_errors(f"reading {self.label}"):
             cl.enqueue_copy(context.queue, array, self.memory, src_offset=offset, is_blocking=True)
+
+    def _host_copy(self, context: ClContext) -> ClHostCopy:
+        return ClHostCopy(context, self.memory, self.nbytes, self.label)
 
 
 class ClImage(_ClObject, BasePicture[ClContext]):

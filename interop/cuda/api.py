@@ -34,6 +34,8 @@ _SIGNATURES: dict[str, tuple[Any, ...]] = {
     "cuCtxPopCurrent_v2": (_OUT,),
     "cuMemAlloc_v2": (_OUT, _SIZE),
     "cuMemFree_v2": (_MEMORY,),
+    "cuMemAllocHost_v2": (_OUT, _SIZE),
+    "cuMemFreeHost": (_HANDLE,),
     "cuMemsetD8Async": (_MEMORY, ctypes.c_ubyte, _SIZE, _HANDLE),
     "cuMemcpyHtoDAsync_v2": (_MEMORY, _HANDLE, _SIZE, _HANDLE),
     "cuMemcpyDtoHAsync_v2": (_HANDLE, _MEMORY, _SIZE, _HANDLE),

@@ -16,6 +16,7 @@ from ..errors import BindingError
 from ..record.base_memory import BaseBuffer, checked_nbytes
 from .api import check, driver
 from .context import CudaContext, contexts_on
+from .host_copy import CudaHostCopy
 from .objects import Allocation, CudaObject, download, upload
 
 
@@ -194,6 +195,11 @@ class CudaArray(CudaObject, BaseBuffer[CudaContext]):
 
     def _copy_out(self, context: CudaContext, array: np.ndarray, offset: int) -> None:
         download(context, self.pointer + offset, array)
+
+    def _host_copy(self, context: CudaContext) -> CudaHostCopy:
+        if self._steps is not None:
+            raise BindingError(f"{self.label} has gaps, and a ring copies its bytes as they lie: use read()")
+        return CudaHostCopy(context, self.pointer, self.nbytes)
 
 
 def new_array(context: CudaContext, shape: Sequence[int], dtype: npt.DTypeLike, label: str = "") -> CudaArray:

@@ -124,7 +124,9 @@ class CudaContext(SharedContext):
         try:
             new = NON_BLOCKING if independent else 0
             self.stream = self._new_stream(new) if stream is None else self._checked_stream(_handle(stream))
-            self._asleep = self._new_event(BLOCKING) if independent else None
+            self.waits = BLOCKING if independent else 0
+            """The flags of events for which the CPU waits."""
+            self._asleep = self.new_event(self.waits) if independent else None
         except BaseException:  # also one of the other library's own
             self._driver.cuDevicePrimaryCtxRelease_v2(device)
             raise
@@ -137,7 +139,8 @@ class CudaContext(SharedContext):
         with self.entered():
             return ask(self._driver.cuStreamCreate, ctypes.c_void_p, flags, what=f"making a stream on '{self.name}'")
 
-    def _new_event(self, flags: int) -> int:
+    def new_event(self, flags: int) -> int:
+        """A new CUevent without times, and with these further flags of CUDA's."""
         with self.entered():
             what = f"making an event on '{self.name}'"
             return ask(self._driver.cuEventCreate, ctypes.c_void_p, NO_TIMES | flags, what=what)
@@ -205,7 +208,7 @@ class CudaContext(SharedContext):
             return
         what = f"letting the stream {then:#x} wait for {first:#x} in {self}"
         with self.entered():
-            event = self._new_event(0)
+            event = self.new_event(0)
             try:
                 check(self._driver.cuEventRecord(event, first), what)
                 check(self._driver.cuStreamWaitEvent(then, event, 0), what)

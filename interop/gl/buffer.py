@@ -14,6 +14,7 @@ from ..record.base_memory import BaseBuffer, checked_nbytes
 from . import query as gl_query
 from .context import GlContext
 from .gl_object import COPY_BARRIERS, GlObject
+from .host_copy import GlHostCopy
 from .khronos import GL
 from .mapping import map_buffer, unmap_buffer
 from .query import checked
@@ -219,6 +220,9 @@ class GlBuffer(GlObject, BaseBuffer[GlContext]):
             gl_query.raise_if_lost(context, errors or gl.clear_errors())
             raise BindingError(f"{self.label} cannot be read (GL errors {[*map(hex, errors)]}): is it mapped already?")
         gl_query.raise_if_reset(context)
+
+    def _host_copy(self, context: GlContext) -> GlHostCopy:
+        return GlHostCopy(context, self.id, self.offset, self.nbytes)
 
 
 def _check_part(context: GlContext, label: str, whole: int, offset: int, nbytes: int) -> None:

@@ -16,6 +16,7 @@ from ..deprecated import accepts_old, old_empty, old_read, old_write
 from ..errors import BindingError
 from ..transfers import transfers
 from ..uncopied import Uncopied
+from .read_ring import HostCopy, ReadRing
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -233,6 +234,49 @@ class BaseBuffer(BaseMemory[C]):
         self.download(context, out, reason, offset)
         return out
 
+    def read_ring(self, slots: int = 2, *, reason: str = "buffer readback") -> ReadRing:
+        """Make room on the host for copies of the content that are taken later, so that no frame waits for the GPU.
+
+        Parameters
+        ----------
+        slots : int
+            The most copies that are on their way at once, each with memory of its own.
+        reason : str
+            The phrase under which ``transfers`` counts the copies.
+
+        Returns
+        -------
+        ReadRing
+            ``push()`` starts a copy of what the work submitted so far leaves in the buffer, and waits for nothing;
+            ``take()`` gives the oldest one. ``release()``, or the end of a ``with`` block, frees the memory.
+
+        Raises
+        ------
+        BindingError
+            If there is no slot, the buffer is released, or it is an array with gaps.
+        DeviceError
+            If the buffer's context is not current on this thread, or memory runs out.
+
+        Examples
+        --------
+        >>> with fb.GlContext.headless():
+        ...     buffer = fb.GlBuffer.from_array(np.arange(3, dtype=np.int32))
+        ...     ring = buffer.read_ring()
+        ...     ring.push()  # then submit the next frame, and take the result of this one
+        ...     ring.take()
+        array([0, 1, 2], dtype=int32)
+        """
+        if slots < 1:
+            raise BindingError(f"a ring of {slots} copies of {self.label} takes none: give at least 1 slot")
+        context, copies = self._current_context(), list[HostCopy]()
+        try:
+            copies += (self._host_copy(context) for _ in range(slots))
+        except BaseException:
+            for copy in copies:
+                copy.release()
+            raise
+        return ReadRing(self, copies, self._current_context, reason)
+
     def _values(self, context: C, reason: str, offset: int) -> np.ndarray[Any, Any]:
         """The content as a new array of the buffer's shape and dtype."""
         values = np.empty(self.shape, self.dtype)
@@ -261,6 +305,10 @@ class BaseBuffer(BaseMemory[C]):
     @abstractmethod
     def _copy_out(self, context: C, array: np.ndarray, offset: int) -> None:
         """Fill a C-contiguous array from byte ``offset`` on."""
+
+    @abstractmethod
+    def _host_copy(self, context: C) -> HostCopy:
+        """Memory of the host for one copy of the content."""
 
     def check_range(self, offset: int, nbytes: int) -> None:
         """Raise BindingError if the bytes lie outside."""

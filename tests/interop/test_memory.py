@@ -44,6 +44,53 @@ def check_buffers(kind: type[fb.GlBuffer | fb.cl.ClBuffer | fb.cuda.CudaArray]) 
         buffer.read()
 
 
+def check_ring(kind: type[fb.GlBuffer | fb.cl.ClBuffer | fb.cuda.CudaArray]) -> None:
+    """Take copies later than they were started, and provoke each error of a ring."""
+    buffer = kind.from_array(VALUES)
+    fb.transfers.reset()
+    with buffer.read_ring(reason="rows") as ring:
+        for number in range(3):
+            while not len(ring):
+                ring.push()
+            buffer.write(VALUES + number + 1)
+            ring.push()
+            taken = ring.take()
+            assert taken is not None and np.array_equal(taken, VALUES + number), "not the content of a later frame"
+        out = np.zeros(2, np.int32)
+        assert ring.take(out) is out and out.tolist() == [3, 4] and len(ring) == 0
+        assert fb.transfers.by_reason["download", "rows"].bytes == 4 * 96
+        with pytest.raises(fb.BindingError, match=r"no copy of .* is on its way: push\(\) starts one"):
+            ring.take()
+        ring.push()
+        ring.push()
+        with pytest.raises(fb.BindingError, match=r"2 copies of .* are on their way: take\(\) one first"):
+            ring.push()
+        with pytest.raises(fb.BindingError, match="into a writable C-contiguous array only"):
+            ring.take(np.zeros((4, 4), np.int32)[:, :2])
+        with pytest.raises(fb.BindingError, match=r"bytes 0 to 400 lie outside .*, which has 96"):
+            ring.take(np.zeros(100, np.int32))
+        with fb.transfer_guard("disallow"):
+            assert ring.take(out, wait=True) is out and out.tolist() == [3, 4], "it was counted when it began"
+            with pytest.raises(fb.TransferError, match=r"download of 96 bytes .* rows"):
+                ring.push()
+        ring.clear()
+        assert len(ring) == 0
+        ring.push()
+        while ring.take(out, wait=False) is None:
+            pass
+        ring.push()
+        assert repr(ring).endswith(": 1 of 2 on their way>")
+    with pytest.raises(fb.BindingError, match=r"the ring of .* is released: make a new one"):
+        ring.push()
+    with pytest.raises(fb.BindingError, match="give at least 1 slot"):
+        buffer.read_ring(0)
+    ring = buffer.read_ring(1)
+    buffer.release()
+    with pytest.raises(fb.BindingError, match="is released: make a new one"):
+        ring.push()
+    ring.release()
+
+
 def check_pictures(kind: type[fb.GlTexture | fb.cl.ClImage | fb.cuda.CudaImage]) -> None:
     """Make, write and read a picture, and provoke each of its errors."""
     picture = kind.from_array(PIXELS)
@@ -81,17 +128,21 @@ def check_old(old: Callable[[], Any], new: str) -> Any:
 
 def test_gl(context: fb.GlContext) -> None:
     check_buffers(fb.GlBuffer)
+    check_ring(fb.GlBuffer)
     check_pictures(fb.GlTexture)
 
 
 def test_cl(cl_context: fb.cl.ClContext) -> None:
     check_buffers(fb.cl.ClBuffer)
+    check_ring(fb.cl.ClBuffer)
     check_pictures(fb.cl.ClImage)
 
 
 def test_cuda(recorder: RecordingDriver) -> None:
     with fb.cuda.CudaContext():
         check_buffers(fb.cuda.CudaArray)
+        check_ring(fb.cuda.CudaArray)
+        assert not recorder.pinned
         check_pictures(fb.cuda.CudaImage)
 
 
@@ -107,6 +158,26 @@ def test_an_array_with_gaps_is_read_without_them(recorder: RecordingDriver) -> N
         part = fb.cuda.CudaArray(whole.pointer, (2, 3, 2), np.int32, device=0, strides=(48, 16, 4), keep=whole)
         assert np.array_equal(part.read(), VALUES[..., :2])
         assert np.array_equal(part.read(np.empty(6, np.int32)), VALUES.ravel()[:6]), "bytes in the order of memory"
+        with pytest.raises(fb.BindingError, match=r"has gaps, .*: use read\(\)"):
+            part.read_ring()
+
+
+def test_a_copy_of_cuda_is_not_waited_for_before_it_is_taken(recorder: RecordingDriver) -> None:
+    with fb.cuda.CudaContext(), fb.cuda.CudaArray.from_array(VALUES).read_ring() as ring:
+        recorder.calls.clear()
+        ring.push()
+        assert recorder.names() == ["cuMemcpyDtoHAsync_v2", "cuEventRecord"]
+        recorder.done = False
+        assert ring.take(wait=False) is None
+        recorder.calls.clear()
+        ring.take()
+        assert "cuEventSynchronize" in recorder.names() and "cuStreamSynchronize" not in recorder.names()
+        recorder.failing["cuMemcpyDtoHAsync_v2"] = 700
+        with pytest.raises(fb.DeviceError, match=r"reading 96 bytes in .* failed: CUDA error 700"):
+            ring.push()
+        recorder.failing.clear()
+        ring.push()
+        assert len(ring) == 1
 
 
 def test_old_signatures_of_gl(context: fb.GlContext) -> None:

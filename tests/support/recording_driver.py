@@ -61,6 +61,8 @@ class RecordingDriver:
         self.attributes = dict(_ATTRIBUTES)
         self.memory: dict[int, Any] = {}
         """Memory that is not freed, by its address."""
+        self.pinned: dict[int, Any] = {}
+        """Pinned memory of the host that is not freed, by its address."""
         self.current: list[int] = []
         """CUDA's stack of current contexts."""
         self.retained = 0
@@ -158,6 +160,14 @@ class RecordingDriver:
         address = -(-words.ctypes.data // 16) * 16
         self.memory[address] = (words, nbytes)
         place._obj.value = address
+
+    def _cuMemAllocHost_v2(self, place: Any, nbytes: int) -> None:
+        pinned = ctypes.create_string_buffer(nbytes)
+        place._obj.value = ctypes.addressof(pinned)
+        self.pinned[place._obj.value] = pinned
+
+    def _cuMemFreeHost(self, address: int) -> int:
+        return 0 if self.pinned.pop(address, None) is not None else _INVALID_VALUE
 
     def _cuMemFree_v2(self, address: int) -> int:
         return 0 if self.memory.pop(address, None) is not None else _INVALID_VALUE
