@@ -18,7 +18,7 @@ _TABLES = {
     "BATCH_MATMUL": "BatchMatMul", "MAXIMUM": "MaximumMinimum", "MINIMUM": "MaximumMinimum",
 }  # fmt: skip
 """Names of option tables that do not follow from their operators' names."""
-_WITHOUT_TABLE = frozenset({"FLOOR", "LOGISTIC", "RELU", "ROUND", "SQRT"})
+_WITHOUT_TABLE = frozenset({"FLOOR", "LOGISTIC", "RELU", "Resampler", "ROUND", "SQRT"})
 _COMPARISONS = frozenset({"GREATER", "GREATER_EQUAL"})
 
 

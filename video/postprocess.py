@@ -25,12 +25,13 @@ class Postprocess:
         api: fb.Backend,
         feedback: Mapping[str, str] | None = None,
         further: int = 0,
+        unbound: int = 0,
     ) -> None:
         """``content`` is a TensorFlow Lite model that runs whole on the GPU.
 
         ``options`` are those of the network in front of it; values here are always float32, because they may be
         places. ``feedback`` are states by name: an output that the next run reads as an input. So many inputs are
-        ``further`` ones.
+        ``further`` ones. So many outputs, the last ones, are ``unbound``: they have no buffer before ``bind_output``.
         """
         token = None if options.serialization_dir is None else fb.fingerprint(content)
         exact = fb.GpuDelegateOptions(
@@ -53,7 +54,7 @@ class Postprocess:
         self.further = [self._bound(detail, api) for detail in free[len(free) - further :]]
         answers = [detail for detail in made if detail["name"] not in fed]
         self._answers = [int(detail["index"]) for detail in answers]
-        self.outputs = [self._bound(detail, api) for detail in answers]
+        self.outputs = [self._bound(detail, api) for detail in answers[: len(answers) - unbound]]
 
     def begin(self, inputs: Sequence[Any]) -> None:
         """Take these buffers as inputs, and zeros as states."""
@@ -65,9 +66,9 @@ class Postprocess:
         """Take an object as an input from now on; ``place`` is that of a picture, as for ``bind_buffer_to_tensor``."""
         self._delegate.bind_buffer_to_tensor(obj, self._inputs[number], **place)
 
-    def bind_output(self, number: int, buffer: Any) -> None:
-        """Write an output to this buffer from now on, in place of the one before."""
-        self._delegate.bind_buffer_to_tensor(buffer, self._answers[number])
+    def bind_output(self, number: int, obj: Any) -> None:
+        """Write an output to this object from now on, in place of the one before."""
+        self._delegate.bind_buffer_to_tensor(obj, self._answers[number])
 
     def record(self) -> None:
         """Compile now, and upload the constants: all inputs are bound."""

@@ -39,7 +39,7 @@ from support.environment import CUDA_DEVICES
 from support.public_names import public_names
 from support.tiny_models import G, Op, T, build, constants, named
 from support.video.clips import write_clip
-from support.video.task_bundles import one_face
+from support.video.task_bundles import one_face, one_person
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -118,6 +118,7 @@ def set_up(page: Path, folder: Path, config: pytest.Config) -> dict[str, str]:
         environment["FRAMEBIND_MODELS"] = str(models)
     if "face_landmarker.task" in page.read_text(encoding="utf-8"):
         (folder / "face_landmarker.task").write_bytes(one_face())
+        (folder / "pose_landmarker_full.task").write_bytes(one_person())
         environment["FRAMEBIND_MODELS"] = str(folder)
     if '"yolo11n.tflite"' in page.read_text(encoding="utf-8"):
         (folder / "yolo11n.tflite").write_bytes(two_boxes())

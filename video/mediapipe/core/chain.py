@@ -38,7 +38,7 @@ class ChainModels:
 
     ``detect`` takes the picture and, if things are followed from frame to frame, their tracks; and gives regions.
     ``look`` takes the picture in each region, the regions and, if it has states, the frequency of frames in Hz
-    (1, 1, 1, 1); and gives rows and, if things are followed, their tracks and the regions of the next frame.
+    (1, 1, 1, 1); and gives rows; if things are followed, their tracks and the regions of the next frame; and masks.
     ``graphs`` has the layouts of tracks and regions.
     """
 
@@ -54,6 +54,8 @@ class ChainModels:
     """Numbers of a row."""
     side: int
     """Width and height of the detector's input."""
+    masks: int = 0
+    """Masks, (1, height, width, 1), which a frame writes to objects of the caller."""
 
 
 def letterbox(size: Size) -> Array:
@@ -97,7 +99,7 @@ class Chain:
         self._models = models
         self._whole = fb.Region(api.new_buffer(sampled_region(letterbox(size), models.side)), steps=STEPS)
         self._detect = Postprocess(models.detect, options, api)
-        self._look = Postprocess(models.look, options, api, models.feedback)
+        self._look = Postprocess(models.look, options, api, models.feedback, unbound=models.masks)
         self._rows, *followed = self._look.outputs
         places = [*self._detect.outputs, *followed[1:]]
         self._places = [_Places(each, [fb.Region(each, row, STEPS) for row in range(models.count)]) for each in places]
@@ -108,21 +110,22 @@ class Chain:
         self._frequencies = dict[float, Any]()
         """Buffers that hold a frequency. Few differ: timestamps are whole milliseconds."""
 
-    def warm(self, picture: Any) -> None:
-        """Compile for pictures like this one, and upload all constants."""
-        for model in self._take(picture, 1.0, detect=True):
+    def warm(self, picture: Any, masks: Sequence[Any] = ()) -> None:
+        """Compile for pictures and masks like these, and upload all constants."""
+        for model in self._take(picture, 1.0, masks, detect=True):
             model.record()
 
-    def submit(self, picture: Any, hertz: float = 30.0, *, detect: bool = True) -> None:
+    def submit(self, picture: Any, hertz: float = 30.0, masks: Sequence[Any] = (), *, detect: bool = True) -> None:
         """Find and look in a picture, which follows the last one after 1 / ``hertz`` seconds.
 
-        Without ``detect`` only what was there in the last frame is looked at.
+        ``masks`` are buffers or textures to write the models' masks to. Without ``detect`` only what was there in the
+        last frame is looked at.
         """
-        for model in self._take(picture, hertz, detect=detect):
+        for model in self._take(picture, hertz, masks, detect=detect):
             model.run()
         self._places.reverse()  # what this frame wrote is where the next one looks
 
-    def _take(self, picture: Any, hertz: float, *, detect: bool) -> list[Postprocess]:
+    def _take(self, picture: Any, hertz: float, masks: Sequence[Any], *, detect: bool) -> list[Postprocess]:
         """Bind a picture. Returns the models that run, in order."""
         detector, network = self._models.normalizations
         now, *following = self._places
@@ -134,6 +137,8 @@ class Chain:
         pictures, crops = ([picture] * len(now.crops), now.crops) if len(now.crops) > 1 else (picture, now.crops[0])
         self._look.bind(0, pictures, crop=crops, mean=network.mean, std=network.std)
         self._look.bind(1, now.buffer)
+        for number, mask in enumerate(masks, len(self._look.outputs)):
+            self._look.bind_output(number, mask)
         if self._models.feedback:
             self._look.bind(2, self._frequency(hertz))
         return [self._detect, self._look] if detect else [self._look]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy.typing as npt
@@ -35,26 +35,27 @@ class GpuTracker:
         if self._chain is not None:
             self._chain.forget()
 
-    def find(self, picture: GpuPicture, milliseconds: float) -> Array:
-        """The rows (n, columns) of the things in the next frame. Only these are read: see ``Chain.read``.
+    def find(self, picture: GpuPicture, milliseconds: float, masks: Sequence[Any] = ()) -> Array:
+        """The rows (n, columns) of the things in the next frame. Only these are read: see ``Chain.read``. ``masks`` are
+        objects to write masks to, one for each of ``count``.
 
         The detector runs if fewer than ``count`` things are followed.
         """
-        chain = self._chain_for(picture)
+        chain = self._chain_for(picture, masks)
         hertz = 1000 / (milliseconds - self._last) if self._seen and self._last > 0 else HERTZ
-        chain.submit(picture.obj, hertz, detect=self._seen < self._count)
+        chain.submit(picture.obj, hertz, masks, detect=self._seen < self._count)
         rows = chain.read()
         rows = rows[rows[:, -1] > 0]
         self._seen, self._last = len(rows), milliseconds
         return rows
 
-    def _chain_for(self, picture: GpuPicture) -> Chain:
+    def _chain_for(self, picture: GpuPicture, masks: Sequence[Any]) -> Chain:
         made_for = picture.size, picture.api.name
         if self._chain is None or self._made_for != made_for:
             self.close()
             with fb.transfer_guard("allow"):  # constants are uploaded once
                 self._chain, self._made_for = self._make_chain(picture.size, picture.api), made_for
-                self._chain.warm(picture.obj)
+                self._chain.warm(picture.obj, masks)
             self.forget()
         return self._chain
 

@@ -12,6 +12,7 @@ from ...answer_graph import AnswerGraph
 from .detecting import Kind, Settings
 from .heat_maps import refine
 from .landmarks import project, smooth, turned_world
+from .masks import warp
 from .tracks import COLUMNS, Size, circle_matrix, circle_tracks, regions
 
 Array = npt.NDArray[Any]
@@ -25,16 +26,19 @@ VISIBILITY_SHARE = 0.1
 """The share of new values in the filter of visibilities."""
 
 
-def looking(landmarks: bytes, size: Size, side: int, settings: Settings) -> tuple[bytes, dict[str, str]]:
+def looking(
+    landmarks: bytes, size: Size, side: int, settings: Settings, *, masks: bool
+) -> tuple[bytes, dict[str, str]]:
     """The model ``ChainModels.look`` and its states. Rows are landmarks in pixels (99) and in metres (99), visibilities
-    (33) and presences (33), the probability of a person, and 1 or 0.
+    (33) and presences (33), the probability of a person, and the region's number from 1 on, or 0 if nobody is there.
 
-    Pictures have ``size`` (width, height), and the network's input is a square of ``side``.
+    Behind the other outputs are the masks, if asked for, each (1, height, width, 1). Pictures have ``size`` (width,
+    height), and the network's input is a square of ``side``.
     """
     graph, n = AnswerGraph(), settings.count
     pictures = graph.input((n, side, side, 3))
     placed = graph.input((n, COLUMNS))
-    values, presence, _, heat_maps, world = graph.network(landmarks, [pictures], n)[:5]
+    values, presence, mask, heat_maps, world = graph.network(landmarks, [pictures], n)[:5]
     rows = graph.reshape(values, (n, ALL, 5))
     points = project(graph, refine(graph, graph.part(rows, 2, 0, 3), heat_maps, side), placed, side)
     metres = turned_world(graph, graph.part(graph.reshape(world, (n, ALL, 3)), 1, 0, COUNT), placed)
@@ -50,7 +54,12 @@ def looking(landmarks: bytes, size: Size, side: int, settings: Settings) -> tupl
         if settings.is_smooth:
             (shown, seen), feedback, after = _smoothed(graph, shown, seen, there, tracks)
     row = [graph.reshape(shown, (n, 6 * COUNT)), *(graph.reshape(each, (n, COUNT)) for each in (seen, likely))]
-    return graph.build(graph.join([*row, presence, there], 1), *following, *after), feedback
+    number = graph.binary("MUL", there, graph.constant(np.arange(1, n + 1, dtype=np.float32)[:, None]))
+    made = [graph.join([*row, presence, number], 1), *following]
+    if masks:
+        sight = graph.binary("MUL", graph.unary("LOGISTIC", mask), graph.reshape(there, (n, 1, 1, 1)))
+        made += warp(graph, sight, placed, size, side)
+    return graph.build(*made, *after), feedback
 
 
 def _smoothed(

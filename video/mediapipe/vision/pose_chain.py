@@ -13,19 +13,22 @@ from ..graphs.detecting import Settings, detecting
 from ..graphs.pose import COUNT, PERSON, looking
 
 
-def pose_chain(files: Mapping[str, bytes], settings: Settings, size: Size, api: fb.Backend) -> Chain:
+def pose_chain(
+    files: Mapping[str, bytes], settings: Settings, size: Size, api: fb.Backend, *, masks: bool = False
+) -> Chain:
     """The chain of a bundle's files, which were checked, for pictures of ``size`` (width, height).
 
     A row has 33 x, y and z in pixels (of the width for z) and in metres, 33 visibilities and presences,
-    the probability of a person, and 1 if there is one, else 0.
+    the probability of a person, and the number of the region from 1 on, or 0 if nobody is there. With ``masks`` a frame
+    also writes the mask of each region, (1, height, width, 1), zeros if nobody is there.
     """
     detector, landmarks = files["pose_detector.tflite"], files["pose_landmarks_detector.tflite"]
     side = input_side(landmarks)
-    look, feedback = looking(landmarks, size, side, settings)
+    look, feedback = looking(landmarks, size, side, settings, masks=masks)
     normalizations = [read_metadata(each) for each in (detector, landmarks)]
     models = ChainModels(
         detecting(detector, PERSON, letterbox(size), size, side, settings),
         look, feedback, [Normalization(each.mean or (0.0,), each.std or (1.0,)) for each in normalizations],
-        settings.count, 8 * COUNT + 2, input_side(detector),
+        settings.count, 8 * COUNT + 2, input_side(detector), settings.count if masks else 0,
     )  # fmt: skip
     return Chain(models, size, api)

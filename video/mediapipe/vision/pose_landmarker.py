@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -91,12 +91,13 @@ class PoseLandmarkerResult:
     pose_world_landmarks
         33 landmarks of each person in metres, from the middle of the hips.
     segmentation_masks
-        The mask of each person, VEC32F1 of the picture's size, if asked for: the probability of the person.
+        The mask of each person, VEC32F1 of the picture's size, if asked for: the probability of the person. For a
+        picture in the GPU's memory, the objects of ``PoseLandmarker.bind_masks`` that have them.
     """
 
     pose_landmarks: list[list[NormalizedLandmark]]
     pose_world_landmarks: list[list[Landmark]]
-    segmentation_masks: list[Image] | None = None
+    segmentation_masks: list[Any] | None = None
 
 
 class Pose(NamedTuple):
@@ -179,6 +180,7 @@ class PosePipeline:
         self._detector = pose_detector(detector, options.min_pose_detection_confidence, 0.5)
         self._landmarks = PoseLandmarks(open_network(files[LANDMARKS], LANDMARKS))
         self._gpu: GpuTracker | None = None
+        self._bound: tuple[Any, ...] = ()
         self._options, self._files = options, files
         self._presence, self._masks = options.min_pose_presence_confidence, options.output_segmentation_masks
         self._tracker = Tracker(options.num_poses, options.min_tracking_confidence)
@@ -216,18 +218,30 @@ class PosePipeline:
         )
 
     def _process_on_gpu(self, picture: GpuPicture, milliseconds: int | None) -> PoseLandmarkerResult:
-        if self._masks:
-            raise TaskError("masks of pictures in the GPU's memory are not computed: give an mp.Image")
+        if self._masks and not self._bound:
+            raise TaskError(
+                f"masks of a picture in the GPU's memory are written to your own textures or buffers: give "
+                f"{self._options.num_poses} of {picture.size[0]}x{picture.size[1]} pixels to bind_masks"
+            )
         if self._gpu is None:
             self._gpu = self._tracker_on_gpu(follows=milliseconds is not None)
-        rows = self._gpu.find(picture, milliseconds or 0)
+        rows = self._gpu.find(picture, milliseconds or 0, self._bound)
         units = np.array([picture.size[0], picture.size[1], picture.size[0]], np.float32)
         points, world = rows[:, : 6 * COUNT].reshape(-1, 2, COUNT, 3).swapaxes(0, 1)
         sure = rows[:, 6 * COUNT : 8 * COUNT].reshape(-1, 2, COUNT).swapaxes(1, 2)
         return PoseLandmarkerResult(
             [normalized_landmarks(each) for each in np.concatenate([points / units, sure], axis=2)],
             [world_landmarks(each) for each in np.concatenate([world, sure], axis=2)],
+            [self._bound[int(number) - 1] for number in rows[:, -1]] if self._masks else None,
         )
+
+    def bind_masks(self, masks: Sequence[Any]) -> None:
+        """Write masks of pictures on the GPU to these objects, as ``PoseLandmarker.bind_masks``."""
+        if not self._masks:
+            raise TaskError("this PoseLandmarker computes no masks: set output_segmentation_masks")
+        if len(masks) != self._options.num_poses:
+            raise TaskError(f"{len(masks)} masks for num_poses={self._options.num_poses}: give one for each person")
+        self._bound = tuple(masks)
 
     def _tracker_on_gpu(self, *, follows: bool) -> GpuTracker:
         options = self._options
@@ -235,7 +249,9 @@ class PosePipeline:
             options.num_poses, options.min_pose_detection_confidence, options.min_pose_presence_confidence,
             options.min_tracking_confidence, is_smooth=self._filter is not None and follows, follows=follows,
         )  # fmt: skip
-        return GpuTracker(lambda size, api: pose_chain(self._files, settings, size, api), options.num_poses)
+        return GpuTracker(
+            lambda size, api: pose_chain(self._files, settings, size, api, masks=self._masks), options.num_poses
+        )
 
     def close(self) -> None:
         """Free the memory of pictures on the GPU."""
@@ -274,3 +290,22 @@ class PoseLandmarker(DetectingTask[PoseLandmarkerOptions, PoseLandmarkerResult])
     options_type = PoseLandmarkerOptions
     pipeline_type = PosePipeline
     takes_gpu_pictures = True
+
+    def bind_masks(self, masks: Sequence[Any]) -> None:
+        """Write the masks of persons in pictures on the GPU to these objects, from the next picture on.
+
+        Other objects may be bound for each picture; if their kinds and formats stay the same, this costs nothing.
+
+        Parameters
+        ----------
+        masks
+            As many as ``num_poses``, in the memory that the networks use, as an output takes them: textures of the
+            picture's size (r8 or r32f), or buffers of height x width float32. Each is written in each picture: with
+            probabilities from 0 to 1, and with zeros if it has no person.
+
+        Raises
+        ------
+        ValueError
+            If these are not ``num_poses`` masks, or if the options ask for none.
+        """
+        self._pipeline.bind_masks(masks)

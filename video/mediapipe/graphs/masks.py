@@ -1,0 +1,58 @@
+"""Masks of regions, warped to the whole picture."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ...answer_graph import AnswerGraph
+from ..calculators.masks import FINE, LEAST_AREA
+from ..calculators.regions import STEPS
+from .detections import LEAST
+from .tracks import COLUMNS, Size
+
+Array = npt.NDArray[Any]
+
+
+def warp(graph: AnswerGraph, masks: int, placed: int, size: Size, side: int) -> Iterator[int]:
+    """The mask (1, height, width, 1) of each region in a picture of ``size`` (width, height), as ``warp_mask``.
+
+    ``masks`` (n, rows, columns, 1) are those of the regions ``placed`` (n, 8), which a network of ``side`` pixels saw.
+    """
+    n, rows, columns, _ = graph.shape(masks)
+    slopes, start, area = _inverse(graph, placed, np.array([columns, rows]) * FINE, side)
+    seen = graph.binary("GREATER", area, size[0] * size[1] * LEAST_AREA)
+    masks = graph.binary("MUL", masks, graph.reshape(seen, (n, 1, 1, 1)))
+    slopes, start = graph.reshape(slopes, (n, 1, 1, 4)), graph.reshape(start, (n, 1, 1, 2))
+    x, y = (np.arange(length, dtype=np.float32) for length in size)
+    across = graph.binary("MUL", graph.part(slopes, 3, 0, 2), graph.constant(x.reshape(1, 1, -1, 1)))
+    down = graph.binary("MUL", graph.part(slopes, 3, 2, 4), graph.constant(y.reshape(1, -1, 1, 1)))
+    across, down = graph.unary("ROUND", across), graph.unary("ROUND", graph.binary("ADD", down, start))
+    for number in range(n):
+        mask, column, row = (graph.part(each, 0, number, number + 1) for each in (masks, across, down))
+        steps = graph.binary("MUL", graph.binary("ADD", row, column), STEPS / FINE)
+        places = graph.binary("MUL", graph.unary("FLOOR", graph.binary("ADD", steps, 0.5)), 1 / STEPS)
+        yield graph.apply("Resampler", [mask, places], (1, size[1], size[0], 1))
+
+
+def _inverse(graph: AnswerGraph, placed: int, scale: Array, side: int) -> tuple[int, int, int]:
+    """The maps from the picture's pixels back to regions (n, 8), whose sides are ``scale`` (2).
+
+    They are the steps of both coordinates for a column and for a row (n, 4), both coordinates at the pixel (0, 0)
+    (n, 2), and the areas of the regions in pixels (n, 1).
+    """
+    left, right = np.zeros((COLUMNS, 2)), np.zeros((COLUMNS, 2))
+    left[[0, 1], [0, 1]] = right[[5, 4], [0, 1]] = 1  # a e - b d
+    products = graph.binary("MUL", graph.linear(placed, left), graph.linear(placed, right))
+    area = graph.linear(products, np.array([[1], [-1]]))
+    turned = np.zeros((COLUMNS, 4))
+    turned[[5, 4, 1, 0], range(4)] = np.tile(scale, 2) * [1, -1, -1, 1]
+    slopes = graph.binary("DIV", graph.linear(placed, turned), graph.binary("MAXIMUM", area, LEAST))
+    corner = np.zeros((COLUMNS, 4))  # without the half pixel by which a sampler's region is moved
+    corner[2, :2] = corner[6, 2:] = 1
+    corner[[0, 1], :2] = corner[[4, 5], 2:] = 0.5 / side
+    moved = graph.binary("MUL", slopes, graph.linear(placed, corner, -0.5))
+    return slopes, graph.linear(moved, np.array([[-1, 0], [0, -1], [-1, 0], [0, -1]])), area
