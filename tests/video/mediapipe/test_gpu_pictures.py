@@ -149,3 +149,14 @@ def test_a_followed_frame_is_one_graph_of_cuda(
         chain.submit(pictures[0])
         assert recorder.names() == ["cuGraphLaunch"] * 2, "the detector's, and that of the landmarks"
         chain.close()
+
+
+def test_each_single_picture_is_searched(recorder: RecordingDriver) -> None:
+    with fb.cuda.CudaContext():
+        chain = on_cuda(one_hand(), hand_chain, Settings(follows=False))
+        picture = fb.cuda.CudaImage.from_array(PIXELS)
+        chain.submit(picture)
+        recorder.calls.clear()
+        chain.submit(picture, detect=False)  # one was found, and is not followed
+        assert recorder.names() == ["cuGraphLaunch"] * 2
+        chain.close()

@@ -119,7 +119,7 @@ class Chain:
         """Find and look in a picture, which follows the last one after 1 / ``hertz`` seconds.
 
         ``masks`` are buffers or textures to write the models' masks to. Without ``detect`` only what was there in the
-        last frame is looked at.
+        last frame is looked at; if nothing is followed from frame to frame, there is always a search.
         """
         for model in self._take(picture, hertz, masks, detect=detect):
             model.run()
@@ -131,6 +131,7 @@ class Chain:
         now, *following = self._places
         if following:
             self._look.bind_output(NEXT_REGIONS, following[0].buffer)
+        detect = detect or not following
         if detect:
             self._detect.bind(0, picture, crop=self._whole, pad=0.0, mean=detector.mean, std=detector.std)
             self._detect.bind_output(0, now.buffer)
