@@ -1,12 +1,13 @@
-"""Times a frame of FaceLandmarker or HandLandmarker on pictures in the GPU's memory, and compares it with the CPU.
+"""Times a frame of FaceLandmarker, HandLandmarker or PoseLandmarker on the GPU, and compares it with the CPU.
 
-    python benchmarks/mediapipe_chain.py --bundles FOLDER [--task hands] [--backend cuda] [--frames 300] [--compared 60]
+    python benchmarks/mediapipe_chain.py --bundles FOLDER [--task hands|pose] [--backend cuda|gl] [--frames 300]
 
-``--bundles`` has face_landmarker.task and hand_landmarker.task. A clip of 1920x1080 is made: framebind's photograph of
-one face, or twice that of a hand, moves and turns. On CUDA, NVDEC decodes it, else frames are textures. A time is that
-from a decoded frame to its rows in the CPU's memory (of a face 478 landmarks and 52 blendshapes): ``GpuTracker.find``,
-and the whole ``detect_for_video``, which makes MediaPipe's objects of them. No copy but that of the rows is allowed.
-The first frames are compared with the same task on the CPU, which gets the same frames as RGB.
+``--bundles`` has face_landmarker.task, hand_landmarker.task and pose_landmarker_full.task. A clip of 1920x1080 is made:
+framebind's photograph of one face and person, or twice that of a hand, moves and turns. On CUDA, NVDEC decodes it, else
+frames are textures. A time is that from a decoded frame to its rows in the CPU's memory (of a face 478 landmarks and 52
+blendshapes; of a person 33 landmarks, while the mask is written to memory of the GPU): ``GpuTracker.find``, and the
+whole ``detect_for_video``, which makes MediaPipe's objects of them. No copy but that of the rows is allowed. The first
+``--compared`` frames are compared with the same task on the CPU, which gets the same frames as RGB.
 """
 
 from __future__ import annotations
@@ -34,13 +35,20 @@ from framebind.video.mediapipe.core.gpu_picture import gpu_picture
 Array = npt.NDArray[Any]
 SIZE = 1920, 1080
 MILLISECONDS = 33
+LANDMARKS = "face_landmarks", "hand_landmarks", "pose_landmarks"
 vision = mp.tasks.vision
 
 
+BUNDLES = {"face": "face_landmarker.task", "hands": "hand_landmarker.task", "pose": "pose_landmarker_full.task"}
+
+
 def photograph_of(task: str) -> Array:
-    """The picture that moves, (height, width, 3): a face, or two hands."""
+    """The picture that moves, (288, 512, 3): a face, two hands, or a person."""
     if task == "face":
         return np.asarray(cv2.imread(str(PHOTOGRAPH)))[:288]
+    if task == "pose":
+        person = cv2.resize(np.asarray(cv2.imread(str(PHOTOGRAPH))), (288, 288))
+        return np.asarray(cv2.copyMakeBorder(person, 0, 0, 112, 112, cv2.BORDER_REPLICATE))
     hand = np.asarray(cv2.imread(str(HAND_PICTURE)))
     both = np.concatenate([hand, hand[:, ::-1]], axis=1)
     return np.asarray(cv2.resize(both, (512, 288)))
@@ -64,14 +72,25 @@ def write_clip(path: Path, photograph: Array, frames: int) -> None:
 
 
 def make_task(task: str, bundles: Path) -> Any:
-    """The task, which follows one face with blendshapes, or two hands."""
-    name = "face_landmarker.task" if task == "face" else "hand_landmarker.task"
-    base = mp.tasks.BaseOptions(str(bundles / name), delegate=mp.tasks.BaseOptions.Delegate.CPU)
+    """The task, which follows one face with blendshapes, two hands, or one person with a mask."""
+    base = mp.tasks.BaseOptions(str(bundles / BUNDLES[task]), delegate=mp.tasks.BaseOptions.Delegate.CPU)
     if task == "face":
         options: Any = vision.FaceLandmarkerOptions(base, vision.RunningMode.VIDEO, output_face_blendshapes=True)
         return vision.FaceLandmarker.create_from_options(options)
-    options = vision.HandLandmarkerOptions(base, vision.RunningMode.VIDEO, num_hands=2)
-    return vision.HandLandmarker.create_from_options(options)
+    if task == "hands":
+        options = vision.HandLandmarkerOptions(base, vision.RunningMode.VIDEO, num_hands=2)
+        return vision.HandLandmarker.create_from_options(options)
+    options = vision.PoseLandmarkerOptions(base, vision.RunningMode.VIDEO, output_segmentation_masks=True)
+    return vision.PoseLandmarker.create_from_options(options)
+
+
+def masks_of(task: Any, api: fb.Backend) -> list[Any]:
+    """The masks that a task on the GPU writes from now on: one of floats for a PoseLandmarker."""
+    if not isinstance(task, vision.PoseLandmarker):
+        return []
+    masks = [api.new_buffer(np.zeros(SIZE[0] * SIZE[1], np.float32))]
+    task.bind_masks(masks)
+    return masks
 
 
 def pictures(path: Path, context: Any, backend: str) -> Iterator[Any]:
@@ -82,17 +101,18 @@ def pictures(path: Path, context: Any, backend: str) -> Iterator[Any]:
 
 def landmarks_of(result: Any) -> list[Array]:
     """The landmarks (n, 2) of each thing, in the order of their x."""
-    things = result.face_landmarks if hasattr(result, "face_landmarks") else result.hand_landmarks
+    things = next(getattr(result, name) for name in LANDMARKS if hasattr(result, name))
     found = [np.array([(one.x, one.y) for one in thing]) for thing in things]
     return sorted(found, key=lambda each: each[:, 0].mean())
 
 
-def compare(path: Path, make: Callable[[], Any], context: Any, backend: str, frames: int) -> None:
-    """Print how far the GPU's landmarks and blendshapes are from those of the CPU on the same frames."""
-    distances, shapes, alike = list[float](), [0.0], 0
+def compare(path: Path, make: Callable[[], Any], context: Any, api: fb.Backend, frames: int) -> None:
+    """Print how far the GPU's landmarks, blendshapes and masks are from those of the CPU on the same frames."""
+    distances, shapes, shared, alike = list[float](), [0.0], list[float](), 0
     diagonal = np.hypot(*SIZE)
     with make() as gpu, make() as cpu:
-        for number, frame in enumerate(pictures(path, context, backend), 1):
+        masks_of(gpu, api)
+        for number, frame in enumerate(pictures(path, context, api.short), 1):
             if number > frames:
                 break
             rgb = np.ascontiguousarray(frame.read_rgba()[..., :3])
@@ -106,23 +126,31 @@ def compare(path: Path, make: Callable[[], Any], context: Any, backend: str, fra
             if getattr(ours, "face_blendshapes", None) and theirs.face_blendshapes:
                 scores = [np.array([one.score for one in each.face_blendshapes[0]]) for each in (ours, theirs)]
                 shapes.append(float(np.abs(scores[0] - scores[1]).max()))
+            if getattr(ours, "segmentation_masks", None) and theirs.segmentation_masks:
+                values = ours.segmentation_masks[0].read(), theirs.segmentation_masks[0].numpy_view()
+                one, other = (each.reshape(SIZE[::-1]) > 0.5 for each in values)
+                shared.append(float((one & other).sum() / max((one | other).sum(), 1)))
     print(
         f"{frames} frames beside the CPU: {alike} with as many things; landmarks in % of the diagonal: p50 "
         f"{np.median(distances):.4f}, p99 {np.percentile(distances, 99):.4f}; blendshapes at most {max(shapes):.4f}"
     )
+    if shared:
+        print(f"masks, intersection over union: p50 {np.median(shared):.4f}, least {min(shared):.4f}")
 
 
-def measure(path: Path, make: Callable[[], Any], context: Any, backend: str) -> None:
+def measure(path: Path, make: Callable[[], Any], context: Any, api: fb.Backend) -> None:
     """Print the times of frames."""
     with make() as whole, make() as task:
         tracker = task._pipeline._tracker_on_gpu(follows=True)
+        masks_of(whole, api)
+        masks = masks_of(task, api)
         times: dict[str, list[float]] = {"rows": [], "detect_for_video": []}
         things = number = 0
-        for number, frame in enumerate(pictures(path, context, backend), 1):
+        for number, frame in enumerate(pictures(path, context, api.short), 1):
             milliseconds = number * MILLISECONDS
             fb.transfers.reset()
             start = time.perf_counter()
-            things += len(tracker.find(gpu_picture(frame), milliseconds))
+            things += len(tracker.find(gpu_picture(frame), milliseconds, masks))
             middle = time.perf_counter()
             copied = fb.transfers.bytes_except("detections")
             whole.detect_for_video(frame, milliseconds)
@@ -139,7 +167,7 @@ def measure(path: Path, make: Callable[[], Any], context: Any, backend: str) -> 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--bundles", type=Path, required=True)
-    parser.add_argument("--task", choices=("face", "hands"), default="face")
+    parser.add_argument("--task", choices=tuple(BUNDLES), default="face")
     parser.add_argument("--backend", choices=("cuda", "gl"), default="cuda")
     parser.add_argument("--frames", type=int, default=300)
     parser.add_argument("--compared", type=int, default=60)
@@ -149,8 +177,8 @@ def main() -> None:
         path = Path(folder) / "clip.mp4"
         write_clip(path, photograph_of(given.task), given.frames)
         print(api.title, given.task, *SIZE)
-        compare(path, make, context, given.backend, given.compared)
-        measure(path, make, context, given.backend)
+        compare(path, make, context, api, given.compared)
+        measure(path, make, context, api)
 
 
 if __name__ == "__main__":
