@@ -5,8 +5,8 @@
 ``--bundles`` has face_landmarker.task, hand_landmarker.task and pose_landmarker_full.task. A clip of 1920x1080 is made:
 framebind's photograph of one face and person, or twice that of a hand, moves and turns. On CUDA, NVDEC decodes it, else
 frames are textures. A time is that from a decoded frame to its rows in the CPU's memory (of a face 478 landmarks and 52
-blendshapes; of a person 33 landmarks, while the mask is written to memory of the GPU): ``GpuTracker.find``, and the
-whole ``detect_for_video``, which makes MediaPipe's objects of them. No copy but that of the rows is allowed. The first
+blendshapes; of a person 33 landmarks, while the mask is written to memory of the GPU): ``GpuTracker``, and the whole
+``detect_for_video``, which makes MediaPipe's objects of them. No copy but that of the rows is allowed. The first
 ``--compared`` frames are compared with the same task on the CPU, which gets the same frames as RGB.
 """
 
@@ -141,16 +141,17 @@ def compare(path: Path, make: Callable[[], Any], context: Any, api: fb.Backend, 
 def measure(path: Path, make: Callable[[], Any], context: Any, api: fb.Backend) -> None:
     """Print the times of frames."""
     with make() as whole, make() as task:
-        tracker = task._pipeline._tracker_on_gpu(follows=True)
+        tracker = task._pipeline.on_gpu
         masks_of(whole, api)
-        masks = masks_of(task, api)
+        masks_of(task, api)
         times: dict[str, list[float]] = {"rows": [], "detect_for_video": []}
         things = number = 0
         for number, frame in enumerate(pictures(path, context, api.short), 1):
             milliseconds = number * MILLISECONDS
             fb.transfers.reset()
             start = time.perf_counter()
-            things += len(tracker.find(gpu_picture(frame), milliseconds, masks))
+            tracker.submit(gpu_picture(frame), milliseconds)
+            things += len(tracker.take())
             middle = time.perf_counter()
             copied = fb.transfers.bytes_except("detections")
             whole.detect_for_video(frame, milliseconds)
@@ -158,7 +159,6 @@ def measure(path: Path, make: Callable[[], Any], context: Any, api: fb.Backend) 
                 assert not copied, "only the rows are copied"
                 times["rows"].append((middle - start) * 1000)
                 times["detect_for_video"].append((time.perf_counter() - middle) * 1000)
-        tracker.close()
     print(f"{things / max(number, 1):.2f} things in a frame")
     for name, values in times.items():
         print(f"{name}: {len(values)} frames, ms p50 {np.median(values):.3f}, p95 {np.percentile(values, 95):.3f}")

@@ -294,7 +294,8 @@ def test_faces_are_followed_without_a_copy_between_the_networks(count: int, bund
             with fb.transfer_guard("disallow"):
                 chain.submit(texture, 1000 / 33, detect=seen < count)
             fb.transfers.reset()
-            rows = chain.read()
+            chain.push()
+            rows = chain.take()
             copied = fb.transfers.by_reason["download", "detections"]
             assert (copied.calls, copied.bytes) == (1, 5948 * count)
             seen = int(rows[:, -1].sum())

@@ -90,8 +90,9 @@ class Chain:
     A frame in which nothing is looked for is one submission, because the frame before said where to look. Its regions
     are in one of two buffers, which take turns: a run reads one and writes the other.
 
-    ``submit`` gives a frame to the GPU and waits for nothing; ``read`` reads its rows, which is the only copy. The
-    objects of pictures and the memory between the models are those of ``api``, whose context is current.
+    ``submit`` gives a frame to the GPU and waits for nothing; ``push`` starts the copy of its rows, which is the only
+    copy, and ``take`` gives them, then or later. The objects of pictures and the memory between the models are those of
+    ``api``, whose context is current.
     """
 
     def __init__(self, models: ChainModels, size: Size, api: fb.Backend) -> None:
@@ -100,11 +101,12 @@ class Chain:
         self._whole = fb.Region(api.new_buffer(sampled_region(letterbox(size), models.side)), steps=STEPS)
         self._detect = Postprocess(models.detect, options, api)
         self._look = Postprocess(models.look, options, api, models.feedback, unbound=models.masks)
-        self._rows, *followed = self._look.outputs
+        rows, *followed = self._look.outputs
         places = [*self._detect.outputs, *followed[1:]]
         self._places = [_Places(each, [fb.Region(each, row, STEPS) for row in range(models.count)]) for each in places]
         if followed:
             self._detect.bind(1, followed[0])
+        self._ring = rows.read_ring(1, reason=DETECTIONS)
         self._read = np.empty((models.count, models.columns), np.float32)
         self._api = api
         self._frequencies = dict[float, Any]()
@@ -153,12 +155,18 @@ class Chain:
                 self._frequencies[hertz] = self._api.new_buffer(np.array([hertz], np.float32))
         return self._frequencies[hertz]
 
-    def read(self) -> Array:
-        """The rows of the last frame (count, columns): an array that the next call fills again."""
-        return self._rows.read(self._read, reason=DETECTIONS)
+    def push(self) -> None:
+        """Start the copy of the rows of the frame that was submitted. Waits for nothing."""
+        self._ring.push()
+
+    def take(self) -> Array:
+        """The rows (count, columns) that were copied: an array that the next call fills again. Waits for the GPU."""
+        self._ring.take(self._read)
+        return self._read
 
     def forget(self) -> None:
         """Begin a clip, whose first frame is one with ``detect``: what was seen so far is not followed."""
+        self._ring.clear()
         self._look.forget()
         for tracks in self._look.outputs[1:2]:
             with fb.transfer_guard("allow"):
@@ -166,6 +174,7 @@ class Chain:
 
     def close(self) -> None:
         """Free all memory on the GPU."""
+        self._ring.release()
         self._detect.close()
         self._look.close()
         self._whole.buffer.release()

@@ -1,9 +1,11 @@
-"""Things in pictures on the GPU, followed from frame to frame: which model runs, and how much time has passed."""
+"""Things in pictures on the GPU, followed from frame to frame: which model runs, and when its rows are taken."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy.typing as npt
 
@@ -13,50 +15,90 @@ from .chain import Chain, Size
 from .gpu_picture import GpuPicture
 
 Array = npt.NDArray[Any]
+Result = TypeVar("Result")
 HERTZ = 30.0
 """The frequency of frames before it is known, as the One-Euro filter has it."""
 
 
-class GpuTracker:
-    """A chain for pictures of one size at a time. ``make_chain`` makes it for a size and an API.
+class Found(NamedTuple):
+    """The things in a picture."""
 
-    With another size or API it begins anew, and what was seen is forgotten.
+    rows: Array
+    """The rows (n, columns) of those that are there."""
+    size: Size
+    """The picture's."""
+    masks: tuple[Any, ...]
+    """The objects to which the picture's masks were written."""
+
+
+class GpuTracker(Generic[Result]):
+    """A task on pictures in the GPU's memory: a chain for pictures of one size at a time.
+
+    ``make_chain`` makes it for a size and an API, to look for ``count`` things; ``result_of`` makes a result of what
+    was found. With another size or API the chain begins anew, and what was seen is forgotten.
     """
 
-    def __init__(self, make_chain: Callable[[Size, fb.Backend], Chain], count: int) -> None:
-        self._make_chain, self._count = make_chain, count
+    def __init__(
+        self, make_chain: Callable[[Size, fb.Backend], Chain], count: int, result_of: Callable[[Found], Result]
+    ) -> None:
+        self.masks: tuple[Any, ...] = ()
+        """The objects to write masks to, one for each of ``count``, if the chain computes masks."""
+        self._make_chain, self._count, self._result_of = make_chain, count, result_of
         self._chain: Chain | None = None
         self._made_for: tuple[Size, str] | None = None
-        self.forget()
+        self._rows = deque[Array]()
+        """The rows that were read, but not taken."""
+        self._forget()
 
-    def forget(self) -> None:
+    def _forget(self) -> None:
         """Forget what was seen in earlier frames."""
-        self._seen, self._last = 0, 0.0
+        self._is_reading, self._seen, self._last = False, 0, 0.0
         if self._chain is not None:
             self._chain.forget()
 
-    def find(self, picture: GpuPicture, milliseconds: float, masks: Sequence[Any] = ()) -> Array:
-        """The rows (n, columns) of the things in the next frame. Only these are read: see ``Chain.read``. ``masks`` are
-        objects to write masks to, one for each of ``count``.
+    def begin(self, picture: GpuPicture, milliseconds: float) -> Callable[[], Result]:
+        """Submit the next frame. Returns a function that gives its result, to be called before the next but one.
 
-        The detector runs if fewer than ``count`` things are followed.
+        The detector runs if fewer than ``count`` things are followed. The rows of the frame before say so: they are
+        waited for, if the GPU is not done with them.
         """
-        chain = self._chain_for(picture, masks)
-        hertz = 1000 / (milliseconds - self._last) if self._seen and self._last > 0 else HERTZ
-        chain.submit(picture.obj, hertz, masks, detect=self._seen < self._count)
-        rows = chain.read()
-        rows = rows[rows[:, -1] > 0]
-        self._seen, self._last = len(rows), milliseconds
-        return rows
+        self.submit(picture, milliseconds)
+        return partial(self._result, picture.size, self.masks)
 
-    def _chain_for(self, picture: GpuPicture, masks: Sequence[Any]) -> Chain:
+    def _result(self, size: Size, masks: tuple[Any, ...]) -> Result:
+        return self._result_of(Found(self.take(), size, masks))
+
+    def submit(self, picture: GpuPicture, milliseconds: float) -> None:
+        """Submit the next frame, and start the copy of its rows: see ``begin``."""
+        self._read()
+        chain = self._chain_for(picture)
+        hertz = 1000 / (milliseconds - self._last) if self._seen and self._last > 0 else HERTZ
+        chain.submit(picture.obj, hertz, self.masks, detect=self._seen < self._count)
+        chain.push()
+        self._is_reading, self._last = True, milliseconds
+
+    def take(self) -> Array:
+        """The rows (n, columns) of the things in the oldest frame whose rows were not taken."""
+        if not self._rows:
+            self._read()
+        return self._rows.popleft()
+
+    def _read(self) -> None:
+        """Wait for the rows of the last frame, if they are on their way."""
+        if self._is_reading and self._chain is not None:
+            rows = self._chain.take()
+            self._is_reading = False
+            self._rows.append(rows[rows[:, -1] > 0])
+            self._seen = len(self._rows[-1])
+
+    def _chain_for(self, picture: GpuPicture) -> Chain:
         made_for = picture.size, picture.api.name
         if self._chain is None or self._made_for != made_for:
             self.close()
             with fb.transfer_guard("allow"):  # constants are uploaded once
                 self._chain, self._made_for = self._make_chain(picture.size, picture.api), made_for
-                self._chain.warm(picture.obj, masks)
-            self.forget()
+                self._chain.warm(picture.obj, self.masks)
+            self._forget()
         return self._chain
 
     def close(self) -> None:

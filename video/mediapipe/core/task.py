@@ -6,13 +6,15 @@ import logging
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar, runtime_checkable
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import numpy.typing as npt
 
 from ..calculators.regions import WHOLE
 from .errors import TaskError
 from .gpu_picture import GpuPicture, gpu_picture
+from .gpu_tracker import GpuTracker
 from .image import Image, rgb_pixels
 from .options import BaseOptions, ImageProcessingOptions, VisionTaskRunningMode, rectangle_of
 
@@ -31,7 +33,7 @@ _WORDS = {
 MOST_WAITING = 1
 """Frames of a live stream that wait while one runs: a newer one takes the place of an older one."""
 
-Live = Callable[[Any, Image, int], None]
+Live = Callable[[Any, Any, int], None]
 Picture = Image | Any
 """An Image, or a picture in the GPU's memory: see ``gpu_picture``."""
 
@@ -42,25 +44,33 @@ class Pipeline(Protocol):
     def process(self, pixels: Any, rectangle: Array, milliseconds: int | None) -> Any:
         """The result for a picture (height, width, 3) and the rectangle (5) of it to look at.
 
-        A task that ``takes_gpu_pictures`` may get a GpuPicture, all of it. ``milliseconds`` is None for single
-        pictures; for others it is later than at the last call.
+        ``milliseconds`` is None for single pictures; for others it is later than at the last call.
         """
         ...
 
 
 @runtime_checkable
 class OnGpu(Protocol):
-    """A pipeline that has memory on the GPU."""
+    """A pipeline that takes pictures in the GPU's memory too."""
 
-    def close(self) -> None:
-        """Free it."""
-        ...
+    on_gpu: GpuTracker[Any]
+    """Its networks and calculators on the GPU."""
+
+
+class _Begun(NamedTuple):
+    """A frame of a live stream that the GPU has, and whose result nobody has got yet."""
+
+    finish: Callable[[], Any]
+    image: Any
+    milliseconds: int
 
 
 class VisionTask(Generic[Options, Result]):
     """A task in one of the three modes; the base of all tasks.
 
-    In the live-stream mode pipeline and callback run on one thread of the task's own.
+    In the live-stream mode pipeline and callback run on one thread of the task's own. Pictures in the GPU's memory stay
+    on the caller's thread, because there alone the objects of their context can be used: a frame is submitted, and the
+    result of the one before goes to the callback.
     """
 
     options_type: ClassVar[type[Any]]
@@ -87,6 +97,7 @@ class VisionTask(Generic[Options, Result]):
         self._closed = False
         self._lock = threading.Lock()
         self._waiting: list[tuple[Image, Array, int]] = []
+        self._begun: _Begun | None = None
         self._worker = ThreadPoolExecutor(1, "framebind-live") if live else None
         try:  # objects of the GPU belong to the thread that makes them
             make = type(self).pipeline_type
@@ -115,19 +126,28 @@ class VisionTask(Generic[Options, Result]):
 
     def _run_image(self, image: Picture, options: ImageProcessingOptions | None) -> Any:
         self._check_mode(VisionTaskRunningMode.IMAGE)
-        pixels, rectangle = self._looked_at(image, options)
-        return self._pipeline.process(pixels, rectangle, None)
+        return self._run(*self._looked_at(image, options), None)
 
     def _run_video(self, image: Picture, milliseconds: int, options: ImageProcessingOptions | None) -> Any:
         self._check_mode(VisionTaskRunningMode.VIDEO)
         pixels, rectangle = self._looked_at(image, options)
         self._check_time(milliseconds)
+        return self._run(pixels, rectangle, milliseconds)
+
+    def _run(self, pixels: Any, rectangle: Array, milliseconds: int | None) -> Any:
+        if isinstance(pixels, GpuPicture):
+            return self._pipeline.on_gpu.begin(pixels, milliseconds or 0)()
         return self._pipeline.process(pixels, rectangle, milliseconds)
 
-    def _run_live(self, image: Image, milliseconds: int, options: ImageProcessingOptions | None) -> None:
+    def _run_live(self, image: Picture, milliseconds: int, options: ImageProcessingOptions | None) -> None:
         self._check_mode(VisionTaskRunningMode.LIVE_STREAM)
-        _, rectangle = self._looked_at(image, options)
+        pixels, rectangle = self._looked_at(image, options)
         self._check_time(milliseconds)
+        if isinstance(pixels, GpuPicture):
+            begun = _Begun(self._pipeline.on_gpu.begin(pixels, milliseconds), image, milliseconds)
+            before, self._begun = self._begun, begun
+            self._finish(before)
+            return
         assert self._worker is not None
         with self._lock:
             self._waiting.append((image, rectangle, milliseconds))
@@ -142,12 +162,19 @@ class VisionTask(Generic[Options, Result]):
             if not self._waiting:
                 return
             image, rectangle, milliseconds = self._waiting.pop(0)
+        process = partial(self._pipeline.process, rgb_pixels(image), rectangle, milliseconds)
+        self._finish(_Begun(process, image, milliseconds))
+
+    def _finish(self, begun: _Begun | None) -> None:
+        """Give the result of a live stream's frame to the callback."""
+        if begun is None:
+            return
         try:
-            result = self._pipeline.process(rgb_pixels(image), rectangle, milliseconds)
+            result = begun.finish()
             assert self._callback is not None
-            self._callback(result, image, milliseconds)
+            self._callback(result, begun.image, begun.milliseconds)
         except Exception:
-            logging.exception("%s: the frame at %d ms failed", type(self).__name__, milliseconds)
+            logging.exception("%s: the frame at %d ms failed", type(self).__name__, begun.milliseconds)
 
     def _check_mode(self, needed: VisionTaskRunningMode) -> None:
         if self._closed:
@@ -177,20 +204,20 @@ class VisionTask(Generic[Options, Result]):
             raise TaskError(f"{name} takes an mp.Image, in the CPU's memory; this is {type(image).__name__}")
         if options is not None and not (rectangle_of(options, picture.size, takes_region=True) == WHOLE).all():
             raise TaskError("a picture in the GPU's memory is taken whole: a turned one is a fb.Frame(rotation=...)")
-        if self._mode is VisionTaskRunningMode.LIVE_STREAM:
-            raise TaskError(
-                f"a live stream's frames wait on another thread, where objects of the GPU cannot be used: give the "
-                f"pictures to {name}.detect_for_video"
-            )
         return picture
 
     def close(self) -> None:
-        """Wait for the frames of a live stream that run, and let the networks go. May be called again."""
+        """Wait for the frames of a live stream that run, and let the networks go. May be called again.
+
+        If pictures were in the GPU's memory, their context is current.
+        """
         self._closed = True
         if self._worker is not None:
             self._worker.shutdown(wait=True)
+        begun, self._begun = self._begun, None
+        self._finish(begun)
         if isinstance(self._pipeline, OnGpu):
-            self._pipeline.close()
+            self._pipeline.on_gpu.close()
 
     def __enter__(self) -> Self:
         return self
@@ -225,9 +252,12 @@ class DetectingTask(VisionTask[Options, Result]):
         return self._run_video(image, timestamp_ms, image_processing_options)
 
     def detect_async(
-        self, image: Image, timestamp_ms: int, image_processing_options: ImageProcessingOptions | None = None
+        self, image: Picture, timestamp_ms: int, image_processing_options: ImageProcessingOptions | None = None
     ) -> None:
         """Give a frame of a live stream, whose result goes to ``result_callback``; newer frames may overtake it.
+
+        A picture in the GPU's memory is submitted by this call, on this thread, which has its context. None overtakes
+        it, and its result comes one frame late: the next call, or ``close``, gives it to the callback on its thread.
 
         Raises
         ------

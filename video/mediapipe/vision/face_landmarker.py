@@ -21,11 +21,10 @@ from ..calculators.rectangles import box_rectangles, landmark_rectangle, transfo
 from ..calculators.regions import region_matrix, region_of
 from ..calculators.smoothing import LandmarkFilter, object_scale
 from ..core.asset import read_asset
+from ..core.chain import Chain
 from ..core.containers import Category, NormalizedLandmark, normalized_landmarks
 from ..core.geometry_file import read_geometry
-from ..core.gpu_picture import GpuPicture
-from ..core.gpu_tracker import GpuTracker
-from ..core.image import Image
+from ..core.gpu_tracker import Found, GpuTracker
 from ..core.network import OpenNetwork, PictureNetwork, TaskNetwork, on_arrays
 from ..core.options import (
     BaseOptions,
@@ -90,7 +89,7 @@ class FaceLandmarkerOptions:
     min_tracking_confidence: float = 0.5
     output_face_blendshapes: bool = False
     output_facial_transformation_matrixes: bool = False
-    result_callback: Callable[[FaceLandmarkerResult, Image, int], None] | None = None
+    result_callback: Callable[[FaceLandmarkerResult, Any, int], None] | None = None
 
 
 @dataclass
@@ -128,7 +127,6 @@ class FacePipeline:
         self, options: FaceLandmarkerOptions, open_network: OpenNetwork | None = None, *, is_smooth: bool = True
     ) -> None:
         self._options = options
-        self._gpu: GpuTracker | None = None
         for name in ("min_face_detection_confidence", "min_face_presence_confidence", "min_tracking_confidence"):
             check_share(name, getattr(options, name))
         check_count("num_faces", options.num_faces)
@@ -147,6 +145,7 @@ class FacePipeline:
             self._face = read_geometry(_needed(files, GEOMETRY))
         self.forget()
         self._is_smooth = options.num_faces == 1 and is_smooth
+        self.on_gpu = GpuTracker(self._chain, options.num_faces, self._result_of)
         self._filter = LandmarkFilter(min_cutoff=0.05, beta=80.0) if self._is_smooth else None
 
     def forget(self) -> None:
@@ -186,30 +185,26 @@ class FacePipeline:
         return self._blendshapes.run(blendshape_points(landmarks, size)[None])[0].ravel()
 
     def process(self, pixels: Any, rectangle: Array, milliseconds: int | None) -> FaceLandmarkerResult:
-        if isinstance(pixels, GpuPicture):
-            return self._process_on_gpu(pixels, milliseconds)
         size = pixels.shape[1], pixels.shape[0]
         faces = [face.landmarks for face in self.find(pixels, rectangle, milliseconds)]
         shapes = [] if self._blendshapes is None else [self.blendshapes(face, size) for face in faces]
         return self._result(faces, shapes, size)
 
-    def _process_on_gpu(self, picture: GpuPicture, milliseconds: int | None) -> FaceLandmarkerResult:
-        if self._gpu is None:
-            self._gpu = self._tracker_on_gpu(follows=milliseconds is not None)
-        rows = self._gpu.find(picture, milliseconds or 0)
-        units = np.array([picture.size[0], picture.size[1], picture.size[0]], np.float32)
-        faces = [row[: 3 * COUNT].reshape(COUNT, 3) / units for row in rows]
-        return self._result(faces, list(rows[:, 3 * COUNT : -1]) if self._blendshapes else [], picture.size)
-
-    def _tracker_on_gpu(self, *, follows: bool) -> GpuTracker:
+    def _chain(self, size: tuple[int, int], api: fb.Backend) -> Chain:
         options = self._options
+        follows = options.running_mode is not VisionTaskRunningMode.IMAGE
         settings = Settings(
             options.num_faces, options.min_face_detection_confidence, options.min_face_presence_confidence,
             options.min_tracking_confidence, is_smooth=self._is_smooth and follows, follows=follows,
         )  # fmt: skip
         wanted = {DETECTOR, LANDMARKS, *([BLENDSHAPES] if self._blendshapes else [])}
-        files = {name: content for name, content in self._files.items() if name in wanted}
-        return GpuTracker(lambda size, api: face_chain(files, settings, size, api), options.num_faces)
+        return face_chain({name: self._files[name] for name in wanted}, settings, size, api)
+
+    def _result_of(self, found: Found) -> FaceLandmarkerResult:
+        rows, (width, height), _ = found
+        units = np.array([width, height, width], np.float32)
+        faces = [row[: 3 * COUNT].reshape(COUNT, 3) / units for row in rows]
+        return self._result(faces, list(rows[:, 3 * COUNT : -1]) if self._blendshapes else [], found.size)
 
     def _result(self, faces: list[Array], shapes: list[Array], size: tuple[int, int]) -> FaceLandmarkerResult:
         """The result of landmarks (478, 3) and 52 blendshapes of each face."""
@@ -220,11 +215,6 @@ class FacePipeline:
         matrices = [face_matrix(each, self._face, size) for each in faces] if self._face is not None else []
         found = [matrix for matrix in matrices if matrix is not None]
         return FaceLandmarkerResult([normalized_landmarks(face) for face in faces], named, found)
-
-    def close(self) -> None:
-        """Free the memory of pictures on the GPU."""
-        if self._gpu is not None:
-            self._gpu.close()
 
 
 class FaceLandmarks:

@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+import framebind as fb
+
 from ...bundles import read_bundle
 from ..calculators.landmarks import decode_landmarks, project_landmarks, turn_world_landmarks
 from ..calculators.rectangles import box_rectangles, hand_rectangle, transform_rectangles
@@ -16,10 +18,9 @@ from ..calculators.regions import region_matrix, region_of
 from ..calculators.tracking import associate_hands, distinct_hands
 from ..core.anchor_detector import AnchorDetector
 from ..core.asset import read_asset
+from ..core.chain import Chain
 from ..core.containers import Category, Landmark, NormalizedLandmark, normalized_landmarks, world_landmarks
-from ..core.gpu_picture import GpuPicture
-from ..core.gpu_tracker import GpuTracker
-from ..core.image import Image
+from ..core.gpu_tracker import Found, GpuTracker
 from ..core.network import OpenNetwork, PictureNetwork, on_arrays
 from ..core.options import BaseOptions, VisionTaskRunningMode, check_count, check_share
 from ..core.task import DetectingTask
@@ -73,7 +74,7 @@ class HandLandmarkerOptions:
     min_hand_detection_confidence: float = 0.5
     min_hand_presence_confidence: float = 0.5
     min_tracking_confidence: float = 0.5
-    result_callback: Callable[[HandLandmarkerResult, Image, int], None] | None = None
+    result_callback: Callable[[HandLandmarkerResult, Any, int], None] | None = None
 
 
 @dataclass
@@ -144,7 +145,7 @@ class HandPipeline:
         confidence = options.min_hand_detection_confidence
         self._detector = AnchorDetector(palms, PALM_STRIDES, PALM_POINTS, confidence, 0.3)
         self._landmarks = HandLandmarks(open_network(files[LANDMARKS], LANDMARKS))
-        self._gpu: GpuTracker | None = None
+        self.on_gpu = GpuTracker(self._chain, options.num_hands, self._result_of)
         self._options, self._files = options, files
         self._presence = options.min_hand_presence_confidence
         self._count = options.num_hands
@@ -168,41 +169,34 @@ class HandPipeline:
         return hands
 
     def process(self, pixels: Any, rectangle: Array, milliseconds: int | None) -> HandLandmarkerResult:
-        if isinstance(pixels, GpuPicture):
-            hands = self._find_on_gpu(pixels, milliseconds)
-        else:
-            hands = self.find(pixels, rectangle, milliseconds)
-        return HandLandmarkerResult(
-            [[side_of(hand)] for hand in hands],
-            [normalized_landmarks(hand.landmarks) for hand in hands],
-            [world_landmarks(hand.world) for hand in hands],
-        )
+        return _result(self.find(pixels, rectangle, milliseconds))
 
-    def _find_on_gpu(self, picture: GpuPicture, milliseconds: int | None) -> list[Hand]:
-        if self._gpu is None:
-            self._gpu = self._tracker_on_gpu(follows=milliseconds is not None)
-        units = np.array([picture.size[0], picture.size[1], picture.size[0]], np.float32)
-        rows = self._gpu.find(picture, milliseconds or 0).reshape(-1, 2 * 3 * COUNT + 3)
-        return [
+    def _chain(self, size: tuple[int, int], api: fb.Backend) -> Chain:
+        options = self._options
+        settings = Settings(
+            options.num_hands, options.min_hand_detection_confidence, options.min_hand_presence_confidence,
+            options.min_tracking_confidence, follows=options.running_mode is not VisionTaskRunningMode.IMAGE,
+        )  # fmt: skip
+        return hand_chain(self._files, settings, size, api)
+
+    def _result_of(self, found: Found) -> HandLandmarkerResult:
+        rows, (width, height), _ = found
+        units = np.array([width, height, width], np.float32)
+        return _result([
             Hand(
                 row[: 3 * COUNT].reshape(COUNT, 3) / units, row[3 * COUNT : -3].reshape(COUNT, 3),
                 float(row[-3]), float(row[-2]),
             )
             for row in rows
-        ]  # fmt: skip
+        ])  # fmt: skip
 
-    def _tracker_on_gpu(self, *, follows: bool) -> GpuTracker:
-        options = self._options
-        settings = Settings(
-            options.num_hands, options.min_hand_detection_confidence, options.min_hand_presence_confidence,
-            options.min_tracking_confidence, follows=follows,
-        )  # fmt: skip
-        return GpuTracker(lambda size, api: hand_chain(self._files, settings, size, api), options.num_hands)
 
-    def close(self) -> None:
-        """Free the memory of pictures on the GPU."""
-        if self._gpu is not None:
-            self._gpu.close()
+def _result(hands: list[Hand]) -> HandLandmarkerResult:
+    return HandLandmarkerResult(
+        [[side_of(hand)] for hand in hands],
+        [normalized_landmarks(hand.landmarks) for hand in hands],
+        [world_landmarks(hand.world) for hand in hands],
+    )
 
 
 def side_of(hand: Hand) -> Category:

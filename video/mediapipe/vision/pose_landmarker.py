@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+import framebind as fb
+
 from ...bundles import read_bundle
 from ...vision.ssd import sigmoid
 from ..calculators.detections import Detections
@@ -20,10 +22,10 @@ from ..calculators.regions import region_matrix, region_of
 from ..calculators.smoothing import LandmarkFilter, VisibilityFilter
 from ..core.anchor_detector import AnchorDetector
 from ..core.asset import read_asset
+from ..core.chain import Chain
 from ..core.containers import Landmark, NormalizedLandmark, normalized_landmarks, world_landmarks
 from ..core.errors import TaskError
-from ..core.gpu_picture import GpuPicture
-from ..core.gpu_tracker import GpuTracker
+from ..core.gpu_tracker import Found, GpuTracker
 from ..core.image import Image, ImageFormat
 from ..core.network import OpenNetwork, PictureNetwork, on_arrays
 from ..core.options import BaseOptions, VisionTaskRunningMode, check_count, check_share
@@ -77,7 +79,7 @@ class PoseLandmarkerOptions:
     min_pose_presence_confidence: float = 0.5
     min_tracking_confidence: float = 0.5
     output_segmentation_masks: bool = False
-    result_callback: Callable[[PoseLandmarkerResult, Image, int], None] | None = None
+    result_callback: Callable[[PoseLandmarkerResult, Any, int], None] | None = None
 
 
 @dataclass
@@ -179,8 +181,7 @@ class PosePipeline:
         detector = open_network(files[DETECTOR], DETECTOR)
         self._detector = pose_detector(detector, options.min_pose_detection_confidence, 0.5)
         self._landmarks = PoseLandmarks(open_network(files[LANDMARKS], LANDMARKS))
-        self._gpu: GpuTracker | None = None
-        self._bound: tuple[Any, ...] = ()
+        self.on_gpu = GpuTracker(self._chain, options.num_poses, self._result_of)
         self._options, self._files = options, files
         self._presence, self._masks = options.min_pose_presence_confidence, options.output_segmentation_masks
         self._tracker = Tracker(options.num_poses, options.min_tracking_confidence)
@@ -207,8 +208,6 @@ class PosePipeline:
         return poses
 
     def process(self, pixels: Any, rectangle: Array, milliseconds: int | None) -> PoseLandmarkerResult:
-        if isinstance(pixels, GpuPicture):
-            return self._process_on_gpu(pixels, milliseconds)
         poses = self.find(pixels, rectangle, milliseconds)
         masks = [Image(ImageFormat.VEC32F1, pose.mask) for pose in poses if pose.mask is not None]
         return PoseLandmarkerResult(
@@ -217,22 +216,28 @@ class PosePipeline:
             masks if self._masks else None,
         )
 
-    def _process_on_gpu(self, picture: GpuPicture, milliseconds: int | None) -> PoseLandmarkerResult:
-        if self._masks and not self._bound:
+    def _chain(self, size: tuple[int, int], api: fb.Backend) -> Chain:
+        options, follows = self._options, self._options.running_mode is not VisionTaskRunningMode.IMAGE
+        if self._masks and not self.on_gpu.masks:
             raise TaskError(
                 f"masks of a picture in the GPU's memory are written to your own textures or buffers: give "
-                f"{self._options.num_poses} of {picture.size[0]}x{picture.size[1]} pixels to bind_masks"
+                f"{options.num_poses} of {size[0]}x{size[1]} pixels to bind_masks"
             )
-        if self._gpu is None:
-            self._gpu = self._tracker_on_gpu(follows=milliseconds is not None)
-        rows = self._gpu.find(picture, milliseconds or 0, self._bound)
-        units = np.array([picture.size[0], picture.size[1], picture.size[0]], np.float32)
+        settings = Settings(
+            options.num_poses, options.min_pose_detection_confidence, options.min_pose_presence_confidence,
+            options.min_tracking_confidence, is_smooth=self._filter is not None and follows, follows=follows,
+        )  # fmt: skip
+        return pose_chain(self._files, settings, size, api, masks=self._masks)
+
+    def _result_of(self, found: Found) -> PoseLandmarkerResult:
+        rows, (width, height), masks = found
+        units = np.array([width, height, width], np.float32)
         points, world = rows[:, : 6 * COUNT].reshape(-1, 2, COUNT, 3).swapaxes(0, 1)
         sure = rows[:, 6 * COUNT : 8 * COUNT].reshape(-1, 2, COUNT).swapaxes(1, 2)
         return PoseLandmarkerResult(
             [normalized_landmarks(each) for each in np.concatenate([points / units, sure], axis=2)],
             [world_landmarks(each) for each in np.concatenate([world, sure], axis=2)],
-            [self._bound[int(number) - 1] for number in rows[:, -1]] if self._masks else None,
+            [masks[int(number) - 1] for number in rows[:, -1]] if self._masks else None,
         )
 
     def bind_masks(self, masks: Sequence[Any]) -> None:
@@ -241,22 +246,7 @@ class PosePipeline:
             raise TaskError("this PoseLandmarker computes no masks: set output_segmentation_masks")
         if len(masks) != self._options.num_poses:
             raise TaskError(f"{len(masks)} masks for num_poses={self._options.num_poses}: give one for each person")
-        self._bound = tuple(masks)
-
-    def _tracker_on_gpu(self, *, follows: bool) -> GpuTracker:
-        options = self._options
-        settings = Settings(
-            options.num_poses, options.min_pose_detection_confidence, options.min_pose_presence_confidence,
-            options.min_tracking_confidence, is_smooth=self._filter is not None and follows, follows=follows,
-        )  # fmt: skip
-        return GpuTracker(
-            lambda size, api: pose_chain(self._files, settings, size, api, masks=self._masks), options.num_poses
-        )
-
-    def close(self) -> None:
-        """Free the memory of pictures on the GPU."""
-        if self._gpu is not None:
-            self._gpu.close()
+        self.on_gpu.masks = tuple(masks)
 
 
 def pose_detector(network: PictureNetwork, confidence: float, overlap: float) -> AnchorDetector:
@@ -294,7 +284,8 @@ class PoseLandmarker(DetectingTask[PoseLandmarkerOptions, PoseLandmarkerResult])
     def bind_masks(self, masks: Sequence[Any]) -> None:
         """Write the masks of persons in pictures on the GPU to these objects, from the next picture on.
 
-        Other objects may be bound for each picture; if their kinds and formats stay the same, this costs nothing.
+        Other objects may be bound for each picture; if their kinds and formats stay the same, this costs nothing. A
+        live stream needs others for each: its results come when the next picture is submitted.
 
         Parameters
         ----------
