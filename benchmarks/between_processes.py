@@ -1,6 +1,6 @@
 """Times frames from one process to another (fb.export_texture), and compares some of them.
 
-    python benchmarks/between_processes.py [--frames 10000] [--size 1920x1080]
+    python benchmarks/between_processes.py [--frames 10000] [--size 1920x1080] [--slots 3]
 
 The exporter draws a colour for each frame. The importer compares every fiftieth and the first four, texel by texel.
 """
@@ -37,10 +37,10 @@ def colour(number: int) -> tuple[int, int, int, int]:
     return number % 256, number // 256 % 256, (3 * number) % 256, 255
 
 
-def main(frames: int = 10_000, size: str = "1920x1080") -> None:
+def main(frames: int = 10_000, size: str = "1920x1080", slots: int = 3) -> None:
     """Draw the frames, and print how long they took and what the other process found."""
     width, height = map(int, size.split("x"))
-    with fb.GlContext.headless() as context, fb.export_texture(fb.GlTexture(width, height)) as exported:
+    with fb.GlContext.headless() as context, fb.export_texture(fb.GlTexture(width, height), slots=slots) as exported:
         drawing = fb.FragmentProgram("uniform vec4 tint; void main() { color = tint; }")
         command = [sys.executable, "-c", READER, exported.address]
         reader = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=sys.path[0])
@@ -54,7 +54,7 @@ def main(frames: int = 10_000, size: str = "1920x1080") -> None:
                 raise SystemExit("the other process reads no frames")
         seconds = time.perf_counter() - began
         exported.close()
-        print(f"{context.renderer}, {exported.road}: {frames} frames of {size} in {seconds:.1f} s")
+        print(f"{context.renderer}, {exported.road}, {slots} slots: {frames} frames of {size} in {seconds:.1f} s")
         print(reader.communicate()[0].strip())
         print(fb.transfers)
 

@@ -1,12 +1,16 @@
-"""DMA-BUFs as textures: memory of cameras, decoders and compositors that EGL imports by file descriptors. Linux.
+"""DMA-BUFs as textures, and textures as DMA-BUFs: memory that other programs know by file descriptors. Linux.
 
 EGL_EXT_image_dma_buf_import (and _modifiers) makes an EGLImage of the descriptors, and GL_EXT_EGL_image_storage a
-texture of it. The specifications in the Khronos registry are the source of names and attributes.
+texture of it. EGL_MESA_image_dma_buf_export goes the other way. The specifications in the Khronos registry are the
+source of names and attributes.
 """
 
 from __future__ import annotations
 
+import ctypes
+import os
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from ..errors import BindingError, DeviceError
@@ -28,7 +32,28 @@ has not all of them.
 """
 _IMAGE_STORAGE = "GL_EXT_EGL_image_storage"
 _IMPORT, _MODIFIERS = "EGL_EXT_image_dma_buf_import", "EGL_EXT_image_dma_buf_import_modifiers"
+_EXPORT = "EGL_MESA_image_dma_buf_export"
 _FOURCC = 4
+_NO_MODIFIER = (1 << 56) - 1
+"""DRM_FORMAT_MOD_INVALID of drm_fourcc.h: the driver does not tell the layout."""
+
+
+@dataclass(frozen=True)
+class DmaBuf:
+    """A picture in memory that file descriptors stand for.
+
+    ``fourcc`` is its format as drm_fourcc.h has it. Each plane has a file descriptor, its first byte and the bytes from
+    row to row; planes may have one descriptor in common. ``modifier`` is the layout of the memory, if it is known.
+    """
+
+    fourcc: str
+    planes: tuple[tuple[int, int, int], ...]
+    modifier: int | None
+
+    @property
+    def descriptors(self) -> list[int]:
+        """Each of the planes' descriptors once, in their order."""
+        return list(dict.fromkeys(descriptor for descriptor, _, _ in self.planes))
 
 
 def import_dma_buf(
@@ -48,7 +73,9 @@ def import_dma_buf(
     and DeviceError if EGL or GL cannot or will not import them.
     """
     attributes = _attributes(size, fourcc, planes, modifier)
-    display = _display(context, modifier, egl)
+    needed = [_IMPORT] if modifier is None else [_IMPORT, _MODIFIERS]
+    lacks = [] if has_extension(context, _IMAGE_STORAGE) else [_IMAGE_STORAGE]
+    display = _display(context, needed, "imported", egl, lacks)
     image = egl.eglCreateImage(display, None, EGL.LINUX_DMA_BUF_EXT, None, attributes)
     if not image:
         raise egl.failed(f"importing a DMA-BUF of {size[0]}x{size[1]} '{fourcc}'")
@@ -60,6 +87,49 @@ def import_dma_buf(
         egl.eglDestroyImage(display, image)  # the texture keeps the memory
 
 
+def export_dma_buf(context: GlContext, texture: int, egl: gl_egl.Egl) -> DmaBuf:
+    """The memory of the GL texture of that name. The descriptors are the caller's, who closes each once.
+
+    Raises DeviceError if EGL cannot or will not export it.
+    """
+    display = _display(context, [_EXPORT], "exported", egl)
+    level = gl_egl.pointer_attributes(EGL.GL_TEXTURE_LEVEL, 0)
+    image = egl.eglCreateImage(display, egl.eglGetCurrentContext(), EGL.GL_TEXTURE_2D, texture, level)
+    if not image:
+        raise egl.failed("making an image of a texture")
+    try:
+        return _described(display, image, egl)
+    finally:
+        egl.eglDestroyImage(display, image)  # the texture and the descriptors keep the memory
+
+
+def _described(display: int, image: int, egl: gl_egl.Egl) -> DmaBuf:
+    code, count, modifiers = ctypes.c_int(), ctypes.c_int(), (ctypes.c_uint64 * _PLANES)()
+    # The first call tells how many modifiers the second one writes.
+    if not egl.eglExportDMABUFImageQueryMESA(display, image, ctypes.byref(code), ctypes.byref(count), None):
+        raise egl.failed("asking for the format of a DMA-BUF")
+    if not 1 <= count.value <= _PLANES:
+        raise DeviceError(f"EGL exports a texture as {count.value} planes, and a DMA-BUF has 1 to {_PLANES}")
+    if not egl.eglExportDMABUFImageQueryMESA(display, image, ctypes.byref(code), ctypes.byref(count), modifiers):
+        raise egl.failed("asking for the layout of a DMA-BUF")
+    if len(set(modifiers[: count.value])) != 1:
+        raise DeviceError("EGL exports a texture as planes of several modifiers, which nobody can import")
+    descriptors = (ctypes.c_int * _PLANES)(*[-1] * _PLANES)
+    pitches, offsets = (ctypes.c_int * _PLANES)(), (ctypes.c_int * _PLANES)()
+    is_exported = egl.eglExportDMABUFImageMESA(display, image, descriptors, pitches, offsets)
+    if not is_exported or descriptors[0] < 0:
+        error = egl.failed("exporting a DMA-BUF")
+        for descriptor in {*descriptors} - {-1}:
+            os.close(descriptor)
+        raise error
+    planes, descriptor = [], -1
+    for n in range(count.value):
+        descriptor = descriptor if descriptors[n] < 0 else descriptors[n]  # -1: in the memory of the plane before
+        planes.append((descriptor, offsets[n], pitches[n]))
+    fourcc = (code.value & 0xFFFFFFFF).to_bytes(_FOURCC, "little").decode("ascii", "replace")
+    return DmaBuf(fourcc, tuple(planes), None if modifiers[0] == _NO_MODIFIER else modifiers[0])
+
+
 def find_egl(context: GlContext) -> gl_egl.Egl:
     """EGL's functions. Raises DeviceError if there is no EGL."""
     library = egl_library()
@@ -68,22 +138,24 @@ def find_egl(context: GlContext) -> gl_egl.Egl:
     return gl_egl.Egl(library)
 
 
-def _not_egl_s(context: GlContext) -> DeviceError:
-    return DeviceError(f"{context} is no context of EGL, which imports DMA-BUFs: make one with EGL")
-
-
-def _display(context: GlContext, modifier: int | None, egl: gl_egl.Egl) -> int:
-    """The display of the current context. Raises DeviceError if it cannot import."""
+def current_display(context: GlContext, egl: gl_egl.Egl) -> tuple[int, list[str]]:
+    """The display of the current context, and its extensions. Raises DeviceError if the context is not EGL's."""
     display = egl.eglGetCurrentDisplay()
     if not display:
         raise _not_egl_s(context)
-    extensions = (egl.eglQueryString(display, EGL.EXTENSIONS) or b"").decode().split()
-    needed = [_IMPORT] if modifier is None else [_IMPORT, _MODIFIERS]
-    missing = [name for name in needed if name not in extensions]
-    if not has_extension(context, _IMAGE_STORAGE):
-        missing.append(_IMAGE_STORAGE)
+    return display, (egl.eglQueryString(display, EGL.EXTENSIONS) or b"").decode().split()
+
+
+def _not_egl_s(context: GlContext) -> DeviceError:
+    return DeviceError(f"{context} is no context of EGL, which DMA-BUFs need: make one with EGL")
+
+
+def _display(context: GlContext, needed: Sequence[str], use: str, egl: gl_egl.Egl, lacks: Sequence[str] = ()) -> int:
+    """The display of the current context. Raises DeviceError if it has not all extensions, or ``lacks`` others."""
+    display, extensions = current_display(context, egl)
+    missing = [*(name for name in needed if name not in extensions), *lacks]
     if missing:
-        raise DeviceError(f"{context} has no {' and no '.join(missing)}: DMA-BUFs cannot be imported here")
+        raise DeviceError(f"{context} has no {' and no '.join(missing)}: DMA-BUFs cannot be {use} here")
     return display
 
 

@@ -41,7 +41,7 @@ class Egl:
         if not name.startswith("egl"):
             raise AttributeError(name)
         result, *arguments = signature(name)
-        if name.endswith("EXT"):
+        if name.endswith(("EXT", "MESA", "ANDROID")):
             address = self.eglGetProcAddress(name.encode())
             if not address:
                 raise DeviceError(f"this EGL has no {name}. {PACKAGES}")
@@ -55,6 +55,8 @@ class Egl:
     def failed(self, what: str) -> DeviceError:
         """The error for a call that failed; ``what`` says which."""
         number = self.eglGetError()
+        if number == EGL.SUCCESS:
+            return DeviceError(f"{what} failed, and EGL gives no reason")
         return DeviceError(f"{what} failed with {_ERROR_NAMES.get(number, f'EGL error 0x{number:04x}')}")
 
 

@@ -31,6 +31,7 @@ _MODULES = (
     *("GLES2/OES/viewport_array", "GLES2/OES/draw_buffers_indexed", "GL/EXT/window_rectangles", "GL/MESA/pack_invert"),
     *(f"EGL/VERSION/EGL_{version}" for version in ("1_0", "1_2", "1_3", "1_4", "1_5")),
     *("EGL/EXT/platform_base", "EGL/EXT/platform_device", "EGL/EXT/device_base", "EGL/EXT/image_dma_buf_import"),
+    *("EGL/MESA/image_dma_buf_export", "EGL/ANDROID/native_fence_sync"),
 )
 _ENUMERANT = re.compile(r"^(\w+)=_C\('\w+',(-?\w+)\)", re.MULTILINE)
 _FUNCTION = re.compile(r"^@_p\.types\((.*)\)\ndef (\w+)\(", re.MULTILINE)
@@ -45,7 +46,8 @@ _TYPES = {
     "_cs.GLuint64": ctypes.c_uint64,
     **dict.fromkeys(("_cs.GLsync", "_cs.EGLDisplay", "_cs.EGLConfig", "_cs.EGLContext"), ctypes.c_void_p),
     **dict.fromkeys(("_cs.EGLSurface", "_cs.EGLDeviceEXT", "_cs.EGLNativeDisplayType"), ctypes.c_void_p),
-    **dict.fromkeys(("_cs.EGLImage", "_cs.EGLClientBuffer", "_cs.GLeglImageOES"), ctypes.c_void_p),
+    **dict.fromkeys(("_cs.EGLImage", "_cs.EGLImageKHR", "_cs.EGLClientBuffer", "_cs.GLeglImageOES"), ctypes.c_void_p),
+    **dict.fromkeys(("_cs.EGLSync", "_cs.EGLSyncKHR"), ctypes.c_void_p),
 }
 
 

@@ -43,18 +43,10 @@ class DeviceSlots(Slots):
             close_all(memory)
             raise
 
-    @staticmethod
-    def why_not(context: GlContext) -> str | None:
-        if not has_extension(context, gl_memory.MEMORY_EXTENSION):
-            return f"{context} has no {gl_memory.MEMORY_EXTENSION}"
-        try:
-            _gpu(context)
-        except DeviceError as error:
-            return str(error)
-        return None
-
     @classmethod
     def allocate(cls, context: GlContext, description: Description) -> DeviceSlots:
+        if not has_extension(context, gl_memory.MEMORY_EXTENSION):
+            raise DeviceError(f"{context} has no {gl_memory.MEMORY_EXTENSION}")
         uuid, device = _gpu(context)
         allocations = [device.allocate(description.slot_nbytes) for _ in range(description.slots)]
         description = replace(description, allocated=allocations[0].nbytes, gpu=uuid.hex())

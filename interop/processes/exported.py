@@ -16,6 +16,7 @@ from ..gl.texel_copies import texel_nbytes
 from ..gl.texture import GlTexture
 from ..uncopied import Uncopied
 from .device_slots import DeviceSlots
+from .dma_buf_slots import DmaBufSlots
 from .host_slots import CopiedSlots, PinnedSlots
 from .messages import (
     MAX_SLOTS,
@@ -32,7 +33,7 @@ from .slots import Slots
 
 log = logging.getLogger("framebind.processes")
 
-ROADS: tuple[type[Slots], ...] = (DeviceSlots, PinnedSlots)
+ROADS: tuple[type[Slots], ...] = (DeviceSlots, DmaBufSlots, PinnedSlots)
 """The ways to share a texture, best first, without copies through the CPU."""
 
 
@@ -57,7 +58,7 @@ class ExportedTexture(Uncopied):
     address : str
         What the other process passes to ``fb.import_texture``. Processes of the same user on the same machine can.
     road : str
-        How the frames are shared: "the GPU's memory", "pinned host memory", or "copies through the CPU".
+        How the frames are shared: "the GPU's memory", "DMA-BUF", "pinned host memory", or "copies through the CPU".
     why_not_better : dict of str
         For each better road, the reason why it does not work here.
 
@@ -83,8 +84,9 @@ class ExportedTexture(Uncopied):
     def publish(self, timeout: float = 0.0) -> bool:
         """Give the texture's present content to all processes that read it, as one frame. They get every frame.
 
-        The GPU copies it to the shared memory, and the CPU waits for that. No work is done while no process reads it. A
-        process that ends is noticed here, and logged.
+        The GPU copies it to the shared memory. The CPU waits for that, unless importers can (by DMA-BUF, with
+        EGL_ANDROID_native_fence_sync). No work is done while no process reads it. A process that ends is noticed here,
+        and logged.
 
         Parameters
         ----------
@@ -112,15 +114,18 @@ class ExportedTexture(Uncopied):
         if slot is None or not self._importers:
             return False
         self._slots.put(slot, self.texture)
-        self._slots.finish()
-        for importer in list(self._importers):
-            self._tell(importer, slot)
+        fences = self._slots.finish()
+        try:
+            for importer in list(self._importers):
+                self._tell(importer, slot, fences)
+        finally:
+            close_all(fences)
         self._number += 1
         return bool(self._importers)
 
-    def _tell(self, importer: _Importer, slot: int) -> None:
+    def _tell(self, importer: _Importer, slot: int, fences: list[int]) -> None:
         try:
-            importer.peer.send(FrameMessage(self._number, slot))
+            importer.peer.send(FrameMessage(self._number, slot), fences)
         except PeerGoneError:
             self._drop(importer)
         else:
@@ -206,8 +211,8 @@ def export_texture(texture: GlTexture, *, slots: int = 3, copies_allowed: bool =
     """Share a texture's content with other processes on this machine, frame by frame. Linux only.
 
     The best road that both the driver and the system offer is taken: memory of the GPU that both processes import
-    (GL_EXT_memory_object_fd and Vulkan), or memory of the host that GL reads and writes in place (GL_AMD_pinned_memory,
-    as on llvmpipe and AMD's GPUs). Neither crosses between CPU and GPU.
+    (GL_EXT_memory_object_fd and Vulkan, or DMA-BUFs by EGL_MESA_image_dma_buf_export), or memory of the host that GL
+    reads and writes in place (GL_AMD_pinned_memory, as on llvmpipe). Nothing crosses between CPU and GPU.
 
     Parameters
     ----------
@@ -256,10 +261,10 @@ def _allocate(
     """Slots of the best road that works, and the reasons against the better ones."""
     reasons = dict[str, str]()
     for road in roads:
-        reason = road.why_not(context)
-        if reason is None:
+        try:
             return road.allocate(context, wanted), reasons
-        reasons[road.road] = reason
+        except DeviceError as error:
+            reasons[road.road] = str(error)
     if not copies_allowed:
         told = "; ".join(f"{road}: {reason}" for road, reason in reasons.items())
         raise DeviceError(f"no memory can be shared with another process ({told}). copies_allowed=True lets it copy")

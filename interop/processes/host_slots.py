@@ -35,14 +35,10 @@ class PinnedSlots(Slots):
             for slot in range(description.slots)
         ]
 
-    @staticmethod
-    def why_not(context: GlContext) -> str | None:
-        if has_extension(context, PINNED_EXTENSION):
-            return None
-        return f"{context} has no {PINNED_EXTENSION}"
-
     @classmethod
     def allocate(cls, context: GlContext, description: Description) -> PinnedSlots:
+        if not has_extension(context, PINNED_EXTENSION):
+            raise DeviceError(f"{context} has no {PINNED_EXTENSION}")
         return cls(context, description, _new_memory(description))
 
     @classmethod
@@ -82,10 +78,6 @@ class CopiedSlots(Slots):
             for slot in range(description.slots)
         ]
 
-    @staticmethod
-    def why_not(context: GlContext) -> str | None:
-        return None
-
     @classmethod
     def allocate(cls, context: GlContext, description: Description) -> CopiedSlots:
         return cls(context, description, _new_memory(description))
@@ -103,8 +95,9 @@ class CopiedSlots(Slots):
     def get(self, slot: int, texture: GlTexture) -> None:
         texture.write(self._arrays[slot], reason=COPY_REASON)
 
-    def finish(self) -> None:
+    def finish(self) -> list[int]:
         """Nothing: a read ends when the texels are there."""
+        return []
 
     def release(self) -> None:
         self._arrays.clear()

@@ -13,15 +13,16 @@ import select
 import socket
 import struct
 import sys
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from array import array
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from ..errors import BindingError, DeviceError, SourceError
 
 VERSION = 1
 MESSAGE_BYTES = 4096
-MAX_SLOTS = 16
+MAX_SLOTS, MAX_PLANES = 16, 4
 _PREFIX = "framebind-texture-"
 _CREDENTIALS = struct.Struct("3i")
 _FRAME = struct.Struct("<4sQI")
@@ -34,6 +35,9 @@ class Description:
 
     ``road`` is the name of a class of slots. A slot holds the ``width`` x ``height`` texels of ``format``, in
     ``slot_nbytes`` bytes; ``allocated`` is the size of a whole allocation. ``gpu`` is its GPU's UUID in hexadecimal.
+
+    DMA-BUFs have the layout of DmaBuf: in place of its descriptor a plane has that one's place among the slot's
+    descriptors. A ``modifier`` of -1 is unknown.
     """
 
     road: str
@@ -44,15 +48,23 @@ class Description:
     slot_nbytes: int
     allocated: int
     gpu: str
+    fourcc: str = ""
+    modifier: int = -1
+    planes: tuple[tuple[int, int, int], ...] = ()
     version: int = VERSION
 
 
 @dataclass(frozen=True)
 class FrameMessage:
-    """A frame lies in a slot (from the exporter), or was read from it (from an importer). Numbers count from 0."""
+    """A frame lies in a slot (from the exporter), or was read from it (from an importer). Numbers count from 0.
+
+    ``fences`` has the file descriptor of the fence that an importer waits for before it reads, which it then closes; or
+    none.
+    """
 
     number: int
     slot: int
+    fences: tuple[int, ...] = ()
 
 
 class PeerGoneError(Exception):
@@ -71,17 +83,17 @@ class Peer:
             raise DeviceError(f"process {self.pid} belongs to another user: textures are shared with one's own only")
         self._process = _open_process(self.pid)
 
-    def send(self, message: FrameMessage) -> None:
-        """Tell of a frame. Raises PeerGoneError. Never waits: at most as many messages are on their way as slots."""
+    def send(self, message: FrameMessage, fences: Sequence[int] = ()) -> None:
+        """Tell of a frame, with a fence, which stays the caller's. Raises PeerGoneError.
+
+        Never waits: at most as many messages are on their way as slots.
+        """
         word = _DONE_WORD if self._is_importer else _FRAME_WORD
-        self._send(_FRAME.pack(word, message.number, message.slot))
+        self._send(_FRAME.pack(word, message.number, message.slot), fences)
 
     def describe(self, description: Description, descriptors: list[int]) -> None:
         """Send the description and the descriptors, which stay the caller's. Raises PeerGoneError."""
-        try:
-            socket.send_fds(self.connection, [json.dumps(asdict(description)).encode()], descriptors)
-        except OSError as error:
-            raise PeerGoneError from error
+        self._send(json.dumps(asdict(description)).encode(), descriptors)
 
     def end(self) -> None:
         """Say that no frame follows, as well as may be."""
@@ -90,9 +102,10 @@ class Peer:
         except PeerGoneError:
             pass
 
-    def _send(self, packet: bytes) -> None:
-        try:
-            self.connection.send(packet, socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
+    def _send(self, packet: bytes, descriptors: Sequence[int] = ()) -> None:
+        rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array("i", descriptors))] if descriptors else []
+        try:  # not by socket.send_fds, which ignores the flags
+            self.connection.sendmsg([packet], rights, socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
         except OSError as error:
             raise PeerGoneError from error
 
@@ -101,33 +114,42 @@ class Peer:
 
         Raises BlockingIOError if there is none yet, and PeerGoneError.
         """
-        packet = self._receive()
+        packet, fences = self._receive()
+        word = _FRAME_WORD if self._is_importer else _DONE_WORD
+        if len(packet) == _FRAME.size and packet[:4] == word:
+            _, number, slot = _FRAME.unpack(packet)
+            return FrameMessage(number, slot, tuple(fences))
+        close_all(fences)
         if packet == _END:
             return None
-        word = _FRAME_WORD if self._is_importer else _DONE_WORD
-        if len(packet) != _FRAME.size or packet[:4] != word:
-            raise PeerGoneError
-        _, number, slot = _FRAME.unpack(packet)
-        return FrameMessage(number, slot)
+        raise PeerGoneError
 
-    def _receive(self) -> bytes:
+    def _receive(self) -> tuple[bytes, list[int]]:
         try:
-            packet = self._packet()
+            return self._packet()
         except BlockingIOError:
             if self._has_ended():
                 raise PeerGoneError from None
             raise
         except OSError as error:
             raise PeerGoneError from error
-        if not packet:
-            raise PeerGoneError
-        return packet
 
-    def _packet(self) -> bytes:
+    def _packet(self) -> tuple[bytes, list[int]]:
+        fences = int(self._is_importer)
         try:
-            return self.connection.recv(MESSAGE_BYTES, socket.MSG_DONTWAIT)
+            return self._receive_with(fences, socket.MSG_DONTWAIT)
         except ConnectionResetError:  # told once, before what the other end had sent, if it closed without reading all
-            return self.connection.recv(MESSAGE_BYTES, socket.MSG_DONTWAIT)
+            return self._receive_with(fences, socket.MSG_DONTWAIT)
+
+    def _receive_with(self, most: int, flags: int) -> tuple[bytes, list[int]]:
+        """A packet and at most so many file descriptors. Linux closes any others."""
+        descriptors = array("i")
+        room = socket.CMSG_LEN(most * descriptors.itemsize) if most else 0
+        packet, ancillary, _, _ = self.connection.recvmsg(MESSAGE_BYTES, room, flags | socket.MSG_CMSG_CLOEXEC)
+        for level, kind, data in ancillary:
+            if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
+                descriptors.frombytes(data[: len(data) - len(data) % descriptors.itemsize])
+        return packet, descriptors.tolist()
 
     def receive_description(self) -> tuple[Description, list[int]]:
         """The exporter's first message, and its file descriptors, which are the caller's then.
@@ -135,7 +157,7 @@ class Peer:
         Raises BindingError if it is none that this version of framebind understands, and PeerGoneError.
         """
         try:
-            packet, descriptors, _, _ = socket.recv_fds(self.connection, MESSAGE_BYTES, MAX_SLOTS)
+            packet, descriptors = self._receive_with(MAX_SLOTS * MAX_PLANES, 0)
         except OSError as error:
             raise PeerGoneError from error
         if not packet:
@@ -194,8 +216,12 @@ def connect(address: str) -> Peer:
 
 def wait_for_any(peers: Sequence[Peer], seconds: float | None) -> bool:
     """Wait until one of the peers has something to say, or is gone. Returns False if the time is over."""
-    handles = [handle for peer in peers for handle in peer.handles()]
-    return bool(select.select(handles, [], [], seconds)[0])
+    return wait_for_descriptors([handle for peer in peers for handle in peer.handles()], seconds)
+
+
+def wait_for_descriptors(descriptors: Sequence[int], seconds: float | None) -> bool:
+    """Wait until one of the file descriptors is readable. Returns False if the time is over."""
+    return bool(select.select(descriptors, [], [], seconds)[0])
 
 
 def close_all(descriptors: list[int]) -> None:
@@ -222,11 +248,31 @@ def _description(packet: bytes) -> Description:
     given: Any = json.loads(packet)
     description = Description(**given)
     for name, value in given.items():
-        is_text = name in ("road", "format", "gpu")
-        if not (isinstance(value, str) if is_text else type(value) is int and 0 <= value < 1 << 48):
+        is_right = _CHECKS.get(name, _is_number)
+        if not is_right(value):
             raise ValueError(f"its {name} is {value!r}")
     if description.version != VERSION:
         raise ValueError(f"version {description.version} in place of {VERSION}")
     if not 1 <= description.slots <= MAX_SLOTS:
         raise ValueError(f"{description.slots} slots")
-    return description
+    return replace(description, planes=tuple((plane[0], plane[1], plane[2]) for plane in description.planes))
+
+
+def _is_number(value: Any) -> bool:
+    return type(value) is int and 0 <= value < 1 << 48
+
+
+def _are_planes(value: Any) -> bool:
+    return (
+        isinstance(value, list)
+        and len(value) <= MAX_PLANES
+        and all(isinstance(plane, list) and len(plane) == 3 and all(map(_is_number, plane)) for plane in value)
+    )
+
+
+_CHECKS: dict[str, Callable[[Any], bool]] = {
+    **dict.fromkeys(("road", "format", "gpu", "fourcc"), lambda value: isinstance(value, str)),
+    "modifier": lambda value: type(value) is int and -1 <= value < 1 << 64,
+    "planes": _are_planes,
+}
+"""The checks of a description's fields that are no numbers."""

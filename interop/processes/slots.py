@@ -12,10 +12,7 @@ from .messages import Description
 
 
 class Slots(ABC):
-    """The slots of an exported texture, in one of the processes. The context is current in all calls.
-
-    The CPU of the exporter waits until a frame is written before another process hears of it.
-    """
+    """The slots of an exported texture, in one of the processes. The context is current in all calls."""
 
     road = ""
     """The name of this way to share, for people, and in the description."""
@@ -23,15 +20,10 @@ class Slots(ABC):
     def __init__(self, context: GlContext, description: Description) -> None:
         self.context, self.description = context, replace(description, road=self.road)
 
-    @staticmethod
-    @abstractmethod
-    def why_not(context: GlContext) -> str | None:
-        """The reason why the context cannot share in this way, or None."""
-
     @classmethod
     @abstractmethod
     def allocate(cls, context: GlContext, description: Description) -> Slots:
-        """New slots. Raises DeviceError if the driver refuses them."""
+        """New slots. Raises DeviceError with the reason if the context cannot share in this way."""
 
     @classmethod
     @abstractmethod
@@ -57,7 +49,11 @@ class Slots(ABC):
     def release(self) -> None:
         """Free what this process holds of the memory. Any thread may call this, more than once."""
 
-    def finish(self) -> None:
-        """Wait until the GPU has written what ``put`` gave it."""
+    def finish(self) -> list[int]:
+        """Make sure that what ``put`` wrote can be announced: the CPU waits here, or importers do, for a fence.
+
+        Returns the file descriptor of that fence, which the caller closes, or none.
+        """
         self.context.gl.glMemoryBarrier(GL.ALL_BARRIER_BITS)
         self.context.gl.glFinish()
+        return []

@@ -85,7 +85,7 @@ def doctor(every: All = False, as_json: AsJson = False) -> None:
     machine = fb.CompatibilityList()
     usable = any(not device.unusable for device in machine.devices)
     findings = [
-        *_packages(), *_graphics_cards(), *_apis(machine), *_sharing(machine), _display(),
+        *_packages(), *_graphics_cards(), *_apis(machine), *_sharing(machine), _between_processes(), _display(),
         *_cameras(fb.video.list_cameras()), *_virtual_cameras(fb.video.list_virtual_cameras()), *_extras(), _models(),
     ]  # fmt: skip
     if usable:
@@ -265,6 +265,17 @@ def _sharing(machine: fb.CompatibilityList) -> Iterator[Finding]:
                 f"for GL objects use the backend '{GL.name}', or fb.cl.ClContext(device) of the GPU that OpenGL runs on"
             )
             yield Finding("sharing", "warning", f"{pair}, share nothing ({reasons})", advice)
+
+
+def _between_processes() -> Finding:
+    """The way in which textures of OpenGL are shared with other processes, and why it is no better one."""
+    check = "between processes"
+    try:
+        with fb.GlContext.headless(), fb.export_texture(fb.GlTexture(64, 64)) as exported:
+            reasons = "; ".join(f"not {road}: {reason}" for road, reason in exported.why_not_better.items())
+            return Finding(check, "ok", f"by {exported.road}{f' ({reasons})' if reasons else ''}", optional=True)
+    except fb.DeviceError as error:
+        return Finding(check, "missing", str(error), "only for fb.export_texture", optional=True)
 
 
 # Display and cameras --------------------------------------------------------------------------------------------------
