@@ -2,7 +2,7 @@
 # Runs a command in a virtual machine whose GPU is virtio-gpu: Mesa exports DMA-BUFs and fences there, which no software
 # driver does without a machine. OpenGL runs on this machine's software driver; QEMU emulates the processor, slowly.
 #
-#     scripts/virtual_gpu.sh .venv/bin/python -m pytest -n0 tests/interop/processes
+#     scripts/virtual_gpu.sh .venv/bin/python -m pytest -n0 -p no:cacheprovider -o timeout=600 tests/interop/processes
 #
 # The machine sees this one's files, and writes to /dev/shm only. Debian: apt-get install qemu-system-x86
 # qemu-system-gui xvfb xauth busybox-static kmod cpio. The kernel (70 MB) is downloaded once, to out/virtual_gpu.

@@ -27,7 +27,7 @@ from framebind.interop.processes.messages import Description
 from support.environment import absent
 
 SIZE = 40, 24
-WAIT = 30.0
+WAIT = 120.0
 FRAMES = {"quick": 100, "default": 300, "all": 10_000}
 """Frames from one process to another, by tier."""
 READER = """
