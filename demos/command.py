@@ -21,7 +21,7 @@ from ..tools.player.options import demo as with_options
 from ..tools.player.run import main
 from ..video import tasks
 from ..video.task import Drawing, Scene, VideoTask
-from ..video.tasks import find_task, task_names
+from ..video.tasks import REPLACED, find_task, task_names
 from ..video.work import RAW, task_for
 
 demo = typer.Typer(no_args_is_help=True)
@@ -87,6 +87,15 @@ def _command_of(name: str, task: VideoTask) -> Callable[..., None]:
     return with_options(task.model)(command)
 
 
+def _refusal(name: str, advice: str) -> Callable[[], None]:
+    """A command that names what took the place of a demo."""
+
+    def command() -> None:
+        raise typer.BadParameter(f"the demo '{name}' was replaced in framebind 0.2.0: {advice}")
+
+    return command
+
+
 def _add_commands() -> None:
     shown = list[VideoTask | None]()
     for found in iter_modules(demos.__path__):
@@ -96,6 +105,9 @@ def _add_commands() -> None:
     for name in task_names():
         if (task := find_task(name)) not in shown and "video" in task.saves:
             demo.command(name)(_command_of(name, task))
+    for name, advice in REPLACED.items():
+        ignoring = {"ignore_unknown_options": True, "allow_extra_args": True}
+        demo.command(name, hidden=True, context_settings=ignoring)(_refusal(name, advice))
 
 
 _add_commands()

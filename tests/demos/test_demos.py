@@ -198,6 +198,15 @@ def test_mistakes_on_the_command_line(tmp_path: Path) -> None:
     assert code == 1 and "has one style of its own: leave out --style" in output
 
 
+@pytest.mark.parametrize(
+    ("old", "new"), [("poses", "take 'pose', with"), ("landmarks", "take 'pose' or 'hands', with")]
+)
+def test_demos_that_were_replaced_name_what_did(old: str, new: str) -> None:
+    done = CliRunner().invoke(import_module("framebind.demos.command").demo, [old, "--camera", "0"])
+    shown = " ".join(done.output.replace("│", "").split())
+    assert done.exit_code == 2 and f"the demo '{old}' was replaced in framebind 0.2.0: {new}" in shown
+
+
 def test_mistakes_with_models_that_are_not_bundled(tmp_path: Path, model_path: ModelPath) -> None:
     picture = tmp_path / "a.png"
     for name in ("style_transfer_f16_384", "style_predict_quantized_256", "selfie_segmentation"):

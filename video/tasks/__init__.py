@@ -9,6 +9,13 @@ from typing import NamedTuple
 from ..task import Fit, Model, VideoTask
 
 
+REPLACED = {
+    "poses": "take 'pose', with MediaPipe's pose_landmarker_lite.task or a YOLO-pose model",
+    "landmarks": "take 'pose' or 'hands', with MediaPipe's bundle, pose_landmarker_lite.task or hand_landmarker.task",
+}
+"""What to take in place of tasks, and demos, that there were before."""
+
+
 class Choice(NamedTuple):
     """A task that takes a model, by name, and why."""
 
@@ -23,6 +30,8 @@ def task_names() -> list[str]:
 
 def find_task(name: str) -> VideoTask:
     """The task of that name. Raises ValueError if there is none."""
+    if name in REPLACED:
+        raise ValueError(f"task '{name}' was replaced in framebind 0.2.0: {REPLACED[name]}")
     if name not in task_names():
         raise ValueError(f"task '{name}' is none of {', '.join(task_names())}")
     return import_module(f"{__name__}.{name}").TASK

@@ -80,6 +80,8 @@ def test_a_pool_of_processes(tmp_path: Path, model: str) -> None:
 def test_descriptions_that_mean_nothing() -> None:
     with pytest.raises(ValueError, match=r"task 'nothing' is none of .*classify"):
         fb.video.VideoStage("nothing")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"task 'poses' was replaced in framebind 0\.2\.0: take 'pose', with"):
+        fb.video.VideoStage("poses")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="needs the folder"):
         fb.video.VideoStage("detect", save=["jsonl"])
     with pytest.raises(ValueError, match="output='' is no folder"):
