@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 from ..task import Fit, Model, VideoTask
 
-
 REPLACED = {
     "poses": "take 'pose', with MediaPipe's pose_landmarker_lite.task or a YOLO-pose model",
     "landmarks": "take 'pose' or 'hands', with MediaPipe's bundle, pose_landmarker_lite.task or hand_landmarker.task",
