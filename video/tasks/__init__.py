@@ -12,7 +12,7 @@ REPLACED = {
     "poses": "take 'pose', with MediaPipe's pose_landmarker_lite.task or a YOLO-pose model",
     "landmarks": "take 'pose' or 'hands', with MediaPipe's bundle, pose_landmarker_lite.task or hand_landmarker.task",
 }
-"""What to take in place of tasks, and demos, that there were before."""
+"""Advice by the names of tasks and demos that framebind 0.1 had."""
 
 
 class Choice(NamedTuple):
