@@ -82,8 +82,8 @@ def _command_of(name: str, task: VideoTask) -> Callable[..., None]:
         prepare = _prepared(name, labels, depth, **normalization(mean, std))
         main(prepare, options, photograph=task.photograph)
 
-    about = import_module(f"{tasks.__name__}.{name}").__doc__ or ""
-    command.__doc__ = f"{about.splitlines()[0]}\n\nExample: python -m framebind demo {name} --camera 0"
+    about = (import_module(f"{tasks.__name__}.{name}").__doc__ or name).splitlines()[0]  # `python -OO` keeps none
+    command.__doc__ = f"{about}\n\nExample: python -m framebind demo {name} --camera 0"
     return with_options(task.model)(command)
 
 

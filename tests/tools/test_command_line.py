@@ -114,6 +114,12 @@ def test_the_package_is_imported_with_standard_streams_closed() -> None:
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
 
 
+def test_the_command_line_needs_no_docstrings() -> None:
+    """``python -OO`` removes them."""
+    done = run("demo", "--help", PYTHONOPTIMIZE="2")
+    assert done.returncode == 0 and "style_transfer" in done.stdout, done.stderr
+
+
 def test_a_demo_is_a_file(tmp_path: Path) -> None:
     (tmp_path / "added.py").write_text(ADDED)
     program = f"import framebind.demos as d; d.__path__.append({str(tmp_path)!r}); from framebind.__main__ import main"
@@ -162,7 +168,7 @@ def test_the_command_line_needs_no_extra() -> None:
     program = "import sys; sys.modules['skimage'] = None\nfrom framebind.video.tasks.style import prepare_styles\n"
     program += "from framebind.__main__ import app\nprepare_styles(())"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=False)
-    assert "SourceError: name pictures with --style" in done.stderr and "pip install scikit-image" in done.stderr
+    assert "name some by the demo's --style" in done.stderr and "pip install scikit-image" in done.stderr
 
 
 def test_no_message_names_a_project_of_a_package_index_that_is_not_ours() -> None:

@@ -91,6 +91,8 @@ def process(
     """
     if ray and gpus:
         raise typer.BadParameter("Ray gives each actor a GPU: leave --gpus away", param_hint="--ray")
+    if flags.device and (ray or gpus):
+        raise typer.BadParameter("--gpus and --ray choose the GPUs: leave --device away", param_hint="--device")
     work = options.work(flags)
     check_model(work)  # one error in place of one for each video, and one download
     found, runner = find_inputs(inputs, output), choose_runner(jobs, gpus, ray, flags.backend)

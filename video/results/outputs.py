@@ -75,16 +75,22 @@ def close_after_error(outputs: contextlib.ExitStack, *exception: Any) -> None:
 
 @contextlib.contextmanager
 def _placed(work: Work, place: Path) -> Iterator[Path]:
-    """Yield a path in a temporary folder; its files are moved to ``place`` if the block ends without an error."""
-    place.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=f"{UNFINISHED}{os.getpid()}-", dir=place.parent) as folder:
-        unfinished = Path(folder) / place.name
-        try:
-            yield unfinished
-        except fb.SourceError as error:  # it is to name the file's place, not that of the unfinished one
-            raise fb.SourceError(str(error).replace(folder, str(place.parent))) from error
-        for made, wanted in zip(work.outputs(unfinished), work.outputs(place), strict=True):
-            take_place(made, wanted)
+    """Yield a path in a temporary folder; its files are moved to ``place`` if the block ends without an error.
+
+    Raises SourceError if the disk does not take them.
+    """
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=f"{UNFINISHED}{os.getpid()}-", dir=place.parent) as folder:
+            unfinished = Path(folder) / place.name
+            try:
+                yield unfinished
+            except fb.SourceError as error:  # it is to name the file's place, not that of the unfinished one
+                raise fb.SourceError(str(error).replace(folder, str(place.parent))) from error
+            for made, wanted in zip(work.outputs(unfinished), work.outputs(place), strict=True):
+                take_place(made, wanted)
+    except OSError as error:
+        raise fb.SourceError(f"the results '{place}' cannot be written: {error.strerror or error}") from error
 
 
 @contextlib.contextmanager

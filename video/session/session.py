@@ -75,7 +75,7 @@ class Session:
     """
 
     def __init__(self, work: Work, *, egl: int | None = None, road: Literal["", "textures", "planes"] = "") -> None:
-        """``egl`` is the GPU's EGL number, by default the first one that works.
+        """``egl`` is the EGL number of the GPU that draws, by default the first one that works.
 
         ``road`` compares two roads: "textures" draws each frame, "planes" binds what any source gives on OpenGL. By
         default work and source decide.
@@ -98,11 +98,17 @@ class Session:
     def __enter__(self) -> Session:
         with keeping_current():
             # Sessions side by side share a GPU: none is to wait for another one's decoder.
+            options = self.work.options
             if self._api is DECODING:
-                self._context: Any = self._stack.enter_context(DECODING.new_context(independent=True))
-                self._context.release()
+                context: Any = self._stack.enter_context(DECODING.new_context(options.device, independent=True))
+                context.release()
             else:
-                self._context = self._stack.enter_context(fb.GlContext.headless(device_index=self._egl))
+                on_gl = options.device and options.api is GL
+                device = "" if self._egl is None else str(self._egl)
+                context = self._stack.enter_context(GL.new_context(options.device if on_gl else device))
+                if options.device and not on_gl:
+                    self._stack.enter_context(options.api.new_context(options.device))
+            self._context = context
         return self
 
     def __exit__(self, *exception: object) -> None:

@@ -108,7 +108,10 @@ def prepare_styles(pictures: Sequence[Path]) -> tuple[Callable[[], fb.GlBuffer],
     a style is chosen, so that nothing is copied while frames are drawn.
     """
     if not pictures:
-        raise fb.SourceError("name pictures with --style, or install the default ones: pip install scikit-image")
+        raise fb.SourceError(
+            "the model paints in the style of a picture: name some by the demo's --style, or install the default ones: "
+            "pip install scikit-image"
+        )
     if len(pictures) > 9:
         raise fb.SourceError(f"{len(pictures)} pictures of a style are too many: there are keys for 9")
     vectors = [style_vector(picture) for picture in pictures]

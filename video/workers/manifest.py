@@ -83,6 +83,8 @@ class Manifest:
             raise fb.SourceError(
                 f"another run writes into '{folder}': wait for it, or take another --output"
             ) from error
+        except (FileExistsError, NotADirectoryError) as error:
+            raise fb.SourceError(f"'{folder}' is no folder: results need one, take another --output") from error
         except OSError as error:
             raise fb.SourceError(f"'{self._path}' cannot be written: {error.strerror}") from error
 
@@ -172,6 +174,9 @@ class Manifest:
         with self._stack:
             with self._said():
                 self._file.close()
+                if not self._path.stat().st_size:  # the command was refused: it leaves nothing
+                    self._path.unlink()
+                    return
             if self._url:
                 self._put()
 

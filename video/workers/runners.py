@@ -29,11 +29,22 @@ def choose_runner(at_once: int | None, gpus: str, ray: str, backend: str) -> Run
     """
     if ray:
         return partial(run_on_ray, address=ray, sessions=at_once)
+    _check_devices(backend)
     if gpus:
         return partial(run_in_processes, slots=slots_on(fb.find_gpus(), gpus, at_once or SESSIONS_PER_GPU, backend))
     if at_once is not None and at_once > 1:
         return partial(run_in_processes, slots=[Slot()] * at_once)
     return run_by_work if at_once is None else run_here
+
+
+def _check_devices(backend: str) -> None:
+    """Raise DeviceError if a named API has no device here: one error in place of one for each video."""
+    api = BY_NAME.get(backend)
+    if api is None or api is GL:  # a context of OpenGL is made before the first video
+        return
+    found = fb.CompatibilityList().devices_of(api.name)
+    if found and all(device.unusable for device in found):
+        raise fb.DeviceError(found[0].unusable)
 
 
 def run_by_work(work: Work, jobs: Sequence[Job], report: Report) -> None:

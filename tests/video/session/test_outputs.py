@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import resource
 from pathlib import Path
 from typing import Any, Literal
 
@@ -21,9 +23,11 @@ from framebind.tools.certify.cases.quantized_models import convolution
 from framebind.video.copies import MASKS
 from framebind.video.results import tables
 from framebind.video.results.arrays import ArraysFile
+from framebind.video.results.outputs import open_outputs
 from framebind.video.results.rows import COLUMNS, make_rows
 from framebind.video.results.tables import ParquetFile, parquet_schema
 from framebind.video.session.session import Session
+from framebind.video.times import Times
 from framebind.video.vision.palette import palette
 from framebind.video.vision.run_lengths import encode
 from framebind.video.work import Work
@@ -49,6 +53,23 @@ def test_parquet_of_a_video_that_failed_is_closed(tmp_path: Path) -> None:
         file.put(make_rows("a.mp4", None, 0, []))
         raise fb.SourceError("the video is damaged")
     assert pyarrow.parquet.read_table(tmp_path / "a.parquet").num_rows == 0
+
+
+@pytest.mark.parametrize("save", ["jsonl", "npz"])
+def test_a_full_disk_is_said_with_the_file_that_it_does_not_take(save: Literal["jsonl", "npz"], tmp_path: Path) -> None:
+    work = Work("raw" if save == "npz" else "detect", str(tmp_path / "none.tflite"), save=(save,))
+    rows: Any = [{**row, "outputs": {"a": np.zeros(9999)}} for row in make_rows("a" * 9999, None, 0, [])]
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (3000, before[1]))
+    try:
+        with pytest.raises(fb.SourceError, match=r"results '.*new/clip' cannot be written: File too large"):
+            with contextlib.ExitStack() as stack:
+                reader: Any = None
+                outputs = open_outputs(stack, work, tmp_path / "new" / "clip", None, reader, Times())
+                outputs.put(rows if save == "npz" else [{**rows[0], "outputs": {}}])
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert not list((tmp_path / "new").iterdir())
 
 
 def test_arrays_grow_in_a_file_of_bounded_memory(tmp_path: Path) -> None:

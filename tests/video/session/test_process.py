@@ -362,3 +362,24 @@ def test_an_empty_name_is_not_the_current_folder(
     assert refused.exit_code == 2 and "'' is no folder: . is the current one" in words(refused)
     assert "'' is no name of a video" in str(process("", "--output", "out").exception)
     assert [path.name for path in tmp_path.iterdir()] == ["a.mp4"]
+
+
+def test_a_refused_command_leaves_no_record(folder: Path, tmp_path: Path, process: Callable[..., Result]) -> None:
+    refused = process(folder / "a.mp4", "--output", folder)
+    assert refused.exit_code == 2 and "is read and would be replaced" in words(refused)
+    assert not (folder / NAME).exists()
+    (file := tmp_path / "file").touch()
+    with pytest.raises(fb.SourceError, match=r"file' is no folder: results need one, take another --output"):
+        Manifest(file, {}, resume=False)
+
+
+def test_a_device_that_is_not_there_is_one_error(folder: Path, tmp_path: Path, process: Callable[..., Result]) -> None:
+    for options, message in (
+        (("--backend", "gl", "--device", "77"), "there is no EGL device 77"),
+        (("--backend", "gl", "--device", "nvidia"), "named by their EGL number"),
+        (("--backend", "cl", "--device", "nothing"), "no OpenCL device 'nothing'"),
+    ):
+        done = process(folder, "--output", tmp_path / "new", *options)
+        assert isinstance(done.exception, fb.DeviceError) and message in str(done.exception), done.output
+    done = process(folder, "--output", tmp_path / "new", "--gpus", "all", "--device", "0")
+    assert done.exit_code == 2 and "leave --device away" in words(done)
