@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
+from numbers import Integral
 
 import numpy as np
 import numpy.typing as npt
@@ -65,8 +66,8 @@ class GlBuffer(GlObject, BaseBuffer[GlContext]):
 
     def __init__(self, nbytes: int, data: np.ndarray | None = None, *, label: str = "") -> None:
         context = GlContext.current()
-        if nbytes <= 0:
-            raise BindingError(f"a buffer of {nbytes} bytes is impossible: it has at least 1")
+        if not isinstance(nbytes, Integral) or nbytes <= 0:
+            raise BindingError(f"a buffer of {nbytes} bytes is impossible: it is a whole number of at least 1")
         id = context.objects.generate("buffer")
         self._adopt(context, "buffer", id, label or f"GL buffer {id} ({nbytes} bytes)")
         self._own("buffer", id)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import weakref
 from collections.abc import Sequence
+from numbers import Integral
 
 import numpy as np
 import numpy.typing as npt
@@ -87,6 +88,8 @@ class GlTexture(GlObject, BasePicture[GlContext]):
         if format not in FORMATS:
             raise BindingError(f"there is no texture format '{format}': take one of {', '.join(FORMATS)}")
         limit = context.gl.integer(GL.MAX_TEXTURE_SIZE)
+        if not (isinstance(width, Integral) and isinstance(height, Integral)):
+            raise BindingError(f"a texture of {width} x {height} texels is impossible: both are whole numbers")
         if not (0 < width <= limit and 0 < height <= limit):
             gl_query.raise_if_lost(context, context.gl.clear_errors())
             raise BindingError(f"a texture of {width} x {height} texels is impossible here: each side is 1 to {limit}")

@@ -123,6 +123,10 @@ def test_impossible_textures_are_refused(context: fb.GlContext) -> None:
         fb.GlTexture(4, 4, "rgb8")
     with pytest.raises(fb.BindingError, match="0 x 4 texels is impossible"):
         fb.GlTexture(0, 4, "rgba8")
+    half: Any = 640 / 2
+    with pytest.raises(fb.BindingError, match=r"320\.0 x 4 texels is impossible: both are whole numbers"):
+        fb.GlTexture(half, 4)
+    assert fb.GlTexture(*np.int64([4, 2])).size == (4, 2)
     with pytest.raises(fb.BindingError, match="each side is 1 to"):
         fb.GlTexture(1 << 20, 1, "rgba8")
     with pytest.raises(fb.BindingError, match=r"takes an array.*\(4, 4, 4\) and uint8, not \(5, 4, 4\) of uint8"):
@@ -199,6 +203,9 @@ def test_a_buffer_starts_as_zeros_and_gives_back_what_was_written(context: fb.Gl
 def test_buffers_refuse_what_does_not_fit(context: fb.GlContext) -> None:
     with pytest.raises(fb.BindingError, match="0 bytes is impossible"):
         fb.GlBuffer(0)
+    half: Any = 20 / 2
+    with pytest.raises(fb.BindingError, match=r"10\.0 bytes is impossible: it is a whole number"):
+        fb.GlBuffer(half)
     buffer = fb.GlBuffer(40)
     with pytest.raises(fb.BindingError, match="bytes 36 to 44 lie outside"):
         buffer.write(np.zeros(2, np.float32), offset=36)

@@ -157,7 +157,7 @@ class VideoWriter(Uncopied):
         self._file: AvFile | None = None
         self._camera: VirtualCamera | None = None
         self._queue: Queue | None = None
-        self._is_closed = False
+        self._is_closed = self._is_ended = False
         self._finalizer: weakref.finalize[[], VideoWriter] | None = None
         suffix = self._path.suffix.lower()
         if self._camera_address:
@@ -251,8 +251,11 @@ class VideoWriter(Uncopied):
         Raises
         ------
         SourceError
-            If it is another kind of picture or has another size than the file, or cannot be written.
+            If it is another kind of picture or has another size than the file, or cannot be written, and after ``end``
+            and ``close``.
         """
+        if self._is_ended:
+            raise SourceError(f"'{self._place}' is closed: another VideoWriter takes further pictures")
         rotation = self._rotation
         if isinstance(picture, Frame):
             if time is None and picture.time is not None:
@@ -315,6 +318,7 @@ class VideoWriter(Uncopied):
 
         ``close()`` waits for that. It may be called on another thread then, while this one draws something else.
         """
+        self._is_ended = True
         if self._queue is not None:
             self._queue.end()
 
@@ -330,7 +334,7 @@ class VideoWriter(Uncopied):
         """
         if self._is_closed:
             return
-        self._is_closed = True
+        self._is_closed = self._is_ended = True
         if self._queue is not None:
             self._queue.close()
         elif self._file is not None:
@@ -340,8 +344,12 @@ class VideoWriter(Uncopied):
 
     def __repr__(self) -> str:
         size = "" if self._size is None else f"{self._size[0]}x{self._size[1]}, "
-        place = masked_address(self._camera_address) if self._camera_address else self._path
-        return f"<VideoWriter: '{place}', {size}{self._settings.fps:g} fps>"
+        return f"<VideoWriter: '{self._place}', {size}{self._settings.fps:g} fps>"
+
+    @property
+    def _place(self) -> str:
+        """The file or the camera in messages."""
+        return masked_address(self._camera_address or self._path)
 
     def __enter__(self) -> VideoWriter:
         return self

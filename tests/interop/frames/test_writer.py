@@ -125,6 +125,20 @@ def test_pictures_of_another_kind_are_an_error(context: fb.GlContext, tmp_path: 
     assert not (tmp_path / "none.mp4").exists(), "a video without frames is none"
 
 
+@pytest.mark.parametrize("name", ["a.mp4", "a.png"])
+@pytest.mark.parametrize("finish", ["end", "close"])
+def test_a_picture_after_the_end_is_an_error_and_not_lost(
+    context: fb.GlContext, finish: str, name: str, tmp_path: Path
+) -> None:
+    texture, video = fb.GlTexture(*SIZE), fb.video.VideoWriter(tmp_path / name, SIZE)
+    video.put(texture)
+    getattr(video, finish)()
+    with pytest.raises(fb.SourceError, match=f"{name}' is closed: another VideoWriter takes further pictures"):
+        video.put(texture)
+    video.close()
+    assert (tmp_path / name).is_file()
+
+
 def test_marks_are_painted_on_pictures_of_all_kinds(context: fb.GlContext, tmp_path: Path) -> None:
     array = np.full((48, 64, 4), (40, 40, 40, 255), np.uint8)
     planes = fb.YuvPicture([np.full((48, 64), 50, np.uint8), np.full((24, 32, 2), 128, np.uint8)], matrix="bt601")
