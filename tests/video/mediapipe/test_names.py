@@ -17,11 +17,60 @@ from framebind import mp
 vision = mp.tasks.vision
 
 
+IMPORTS = """
+tasks.python: BaseOptions, components, core, vision
+tasks.python.core.base_options: BaseOptions
+tasks.python.components: containers, processors
+tasks.python.components.containers: NormalizedLandmark, bounding_box, category, detections, keypoint, landmark, rect
+tasks.python.components.containers.landmark: Landmark, NormalizedLandmark
+tasks.python.components.containers.detections: Detection, DetectionResult
+tasks.python.components.containers.embedding_result: Embedding, EmbeddingResult
+tasks.python.components.processors.classifier_options: ClassifierOptions
+tasks.python.vision: RunningMode, drawing_styles, drawing_utils, hand_landmarker
+tasks.python.vision.core.image: Image, ImageFormat
+tasks.python.vision.core.image_processing_options: ImageProcessingOptions
+tasks.python.vision.core.vision_task_running_mode: VisionTaskRunningMode
+tasks.python.vision.face_landmarker: Blendshapes, FaceLandmarker, FaceLandmarkerResult, FaceLandmarksConnections
+tasks.python.vision.hand_landmarker: HandLandmark, HandLandmarkerOptions, HandLandmarksConnections
+tasks.python.vision.pose_landmarker: PoseLandmark, PoseLandmarkerResult, PoseLandmarksConnections
+tasks.python.vision.drawing_utils: DrawingSpec, draw_landmarks
+"""
+
+
+OLD_IMPORTS = """
+framework.formats: classification_pb2, detection_pb2, landmark_pb2, location_data_pb2
+framework.formats.landmark_pb2: LandmarkList, NormalizedLandmark, NormalizedLandmarkList
+python.solutions: drawing_utils, face_mesh, hands_connections
+python.solutions.drawing_utils: DrawingSpec, _normalized_to_pixel_coordinates
+python.solutions.hands: HAND_CONNECTIONS, HandLandmark, Hands
+python.solutions.face_mesh_connections: FACEMESH_LIPS, FACEMESH_TESSELATION
+python.solutions.hands_connections: HAND_CONNECTIONS, HAND_PALM_CONNECTIONS
+python.solutions.pose_connections: POSE_CONNECTIONS
+"""
+
+
+def _import_all(package: str, lines: str) -> dict[str, Any]:
+    """What each line's names are, imported from its module as a program does."""
+    names: dict[str, Any] = {}
+    for line in lines.split("\n")[1:-1]:
+        module, _, wanted = line.partition(": ")
+        exec(f"from {package}.{module} import {wanted}", names)
+    return names
+
+
 def test_modules_are_imported_by_mediapipes_paths() -> None:
-    assert import_module("framebind.mp.tasks.python.vision") is vision
-    assert import_module("framebind.mp.tasks.python").BaseOptions is mp.tasks.BaseOptions
-    containers = import_module("framebind.mp.tasks.python.components.containers")
-    assert containers.NormalizedLandmark is mp.tasks.components.containers.NormalizedLandmark
+    found = _import_all("framebind.mp", IMPORTS + OLD_IMPORTS[1:])
+    assert found["HandLandmarksConnections"] is vision.HandLandmarksConnections  # not a second copy of its module
+    assert found["landmark"].NormalizedLandmark is mp.tasks.components.containers.NormalizedLandmark
+    assert found["face_mesh"] is mp.solutions.face_mesh
+    assert mp.solutions.face_mesh_connections.FACEMESH_LIPS is found["FACEMESH_LIPS"]
+    if find_spec("mediapipe") is not None:
+        _import_all("mediapipe", IMPORTS)
+
+
+def test_a_place_becomes_a_pixel() -> None:
+    to_pixel = mp.solutions.drawing_utils._normalized_to_pixel_coordinates
+    assert to_pixel(0.5, 1.0, 640, 480) == (320, 479) and to_pixel(1.1, 0.5, 640, 480) is None
 
 
 @pytest.mark.parametrize("name", vision.__all__)

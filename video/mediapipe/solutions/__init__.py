@@ -2,14 +2,20 @@
 
 from ..vision import drawing_styles, drawing_utils
 from . import face_detection, face_mesh, hands, holistic, pose, selfie_segmentation
+from . import face_mesh as face_mesh_connections
+from . import hands as hands_connections
+from . import pose as pose_connections
 
 __all__ = [
     "drawing_styles",
     "drawing_utils",
     "face_detection",
     "face_mesh",
+    "face_mesh_connections",
     "hands",
+    "hands_connections",
     "holistic",
     "pose",
+    "pose_connections",
     "selfie_segmentation",
 ]

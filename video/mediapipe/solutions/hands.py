@@ -42,6 +42,12 @@ __all__ = ["HAND_CONNECTIONS", "FoundHands", "HandLandmark", "Hands"]
 Array = npt.NDArray[Any]
 
 HAND_CONNECTIONS = frozenset(map(tuple, Lines.HAND_CONNECTIONS))
+HAND_PALM_CONNECTIONS = tuple(map(tuple, Lines.HAND_PALM_CONNECTIONS))
+HAND_THUMB_CONNECTIONS = tuple(map(tuple, Lines.HAND_THUMB_CONNECTIONS))
+HAND_INDEX_FINGER_CONNECTIONS = tuple(map(tuple, Lines.HAND_INDEX_FINGER_CONNECTIONS))
+HAND_MIDDLE_FINGER_CONNECTIONS = tuple(map(tuple, Lines.HAND_MIDDLE_FINGER_CONNECTIONS))
+HAND_RING_FINGER_CONNECTIONS = tuple(map(tuple, Lines.HAND_RING_FINGER_CONNECTIONS))
+HAND_PINKY_FINGER_CONNECTIONS = tuple(map(tuple, Lines.HAND_PINKY_FINGER_CONNECTIONS))
 SIDES = ("Left", "Right")
 """The sides by number. MediaPipe's tasks have the first two outputs' names the other way round."""
 

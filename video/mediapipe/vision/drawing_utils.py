@@ -77,7 +77,7 @@ def draw_landmarks(
     points = {
         number: point
         for number, landmark in enumerate(landmarks)
-        if _is_seen(landmark) and (point := _pixel(landmark.x, landmark.y, image)) is not None
+        if _is_seen(landmark) and (point := _pixel(landmark, image)) is not None
     }
     for connection in connections or () if connection_drawing_spec is not None else ():
         start, end = _ends(connection)
@@ -167,12 +167,18 @@ def _spec(specs: Specs | None, key: Any) -> DrawingSpec:
     return specs[key] if isinstance(specs, Mapping) else specs
 
 
-def _pixel(x: float, y: float, image: Array) -> tuple[int, int] | None:
-    """The pixel of a normalized place; None outside of the picture."""
-    if not all(-1e-9 <= value <= 1 + 1e-9 for value in (x, y)):
+def _normalized_to_pixel_coordinates(
+    normalized_x: float, normalized_y: float, image_width: int, image_height: int
+) -> tuple[int, int] | None:
+    """The pixel of a normalized place; None outside of the picture. Programs call it, though it is not public."""
+    if not all(-1e-9 <= value <= 1 + 1e-9 for value in (normalized_x, normalized_y)):
         return None
-    rows, columns = image.shape[:2]
-    return min(math.floor(x * columns), columns - 1), min(math.floor(y * rows), rows - 1)
+    x, y = math.floor(normalized_x * image_width), math.floor(normalized_y * image_height)
+    return min(x, image_width - 1), min(y, image_height - 1)
+
+
+def _pixel(point: Any, image: Array) -> tuple[int, int] | None:
+    return _normalized_to_pixel_coordinates(point.x, point.y, image.shape[1], image.shape[0])
 
 
 def _box_and_points(detection: Any, image: Array) -> tuple[Any, list[tuple[int, int] | None]]:
@@ -180,10 +186,11 @@ def _box_and_points(detection: Any, image: Array) -> tuple[Any, list[tuple[int, 
     if hasattr(detection, "bounding_box"):
         box = detection.bounding_box
         corners = (box.origin_x, box.origin_y), (box.origin_x + box.width, box.origin_y + box.height)
-        return corners, [_pixel(point.x, point.y, image) for point in detection.keypoints or []]
+        return corners, [_pixel(point, image) for point in detection.keypoints or []]
     place = detection.location_data
     box = place.relative_bounding_box
-    first = _pixel(box.xmin, box.ymin, image)
-    last = _pixel(box.xmin + box.width, box.ymin + box.height, image)
-    points = [_pixel(point.x, point.y, image) for point in place.relative_keypoints]
+    rows, columns = image.shape[:2]
+    first = _normalized_to_pixel_coordinates(box.xmin, box.ymin, columns, rows)
+    last = _normalized_to_pixel_coordinates(box.xmin + box.width, box.ymin + box.height, columns, rows)
+    points = [_pixel(point, image) for point in place.relative_keypoints]
     return (None if first is None or last is None else (first, last)), points

@@ -35,6 +35,7 @@ from ..core.options import (
 from ..core.task import DetectingTask
 from ..core.tracker import Tracker
 from ..graphs.detecting import Settings
+from .connections import FaceLandmarksConnections as FaceLandmarksConnections  # MediaPipe's module has it, too
 from .face_chain import face_chain
 from .face_detector import face_detector
 

@@ -26,7 +26,9 @@ from ..core.options import BaseOptions, VisionTaskRunningMode, check_count, chec
 from ..core.task import DetectingTask
 from ..core.tracker import Tracker
 from ..graphs.detecting import Settings
+from .connections import HandLandmarksConnections as HandLandmarksConnections  # MediaPipe's module has it, too
 from .hand_chain import hand_chain
+from .landmark_names import HandLandmark as HandLandmark
 
 Array = npt.NDArray[Any]
 

@@ -32,6 +32,8 @@ from ..core.options import BaseOptions, VisionTaskRunningMode, check_count, chec
 from ..core.task import DetectingTask
 from ..core.tracker import Tracker
 from ..graphs.detecting import Settings
+from .connections import PoseLandmarksConnections as PoseLandmarksConnections  # MediaPipe's module has it, too
+from .landmark_names import PoseLandmark as PoseLandmark
 from .pose_chain import pose_chain
 
 Array = npt.NDArray[Any]
