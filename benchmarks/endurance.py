@@ -338,7 +338,7 @@ def report(findings: Findings, frames: int, *, rate: bool) -> bool:
     if rate:
         return not (findings.wrong or findings.errors)
     mib, blocks = growth(findings, findings.frames)
-    print(f"{findings.resizes} resizes, wrong if far from LiteRT")
+    print(f"{findings.resizes} resizes")
     print(
         f"after the first fifth: {mib:+.1f} MiB (at most {MAX_GROWTH:.0f}), {blocks:+d} blocks (at most {MAX_BLOCKS})"
     )

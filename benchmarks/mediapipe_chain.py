@@ -71,8 +71,8 @@ def write_clip(path: Path, photograph: Array, frames: int) -> None:
             file.mux(packet)
 
 
-def make_task(task: str, bundles: Path) -> Any:
-    """The task, which follows one face with blendshapes, two hands, or one person with a mask."""
+def make_task(task: str, bundles: Path, *, masks: bool = True) -> Any:
+    """The task, which follows one face with blendshapes, two hands, or one person, with a mask or without."""
     base = mp.tasks.BaseOptions(str(bundles / BUNDLES[task]), delegate=mp.tasks.BaseOptions.Delegate.CPU)
     if task == "face":
         options: Any = vision.FaceLandmarkerOptions(base, vision.RunningMode.VIDEO, output_face_blendshapes=True)
@@ -80,7 +80,7 @@ def make_task(task: str, bundles: Path) -> Any:
     if task == "hands":
         options = vision.HandLandmarkerOptions(base, vision.RunningMode.VIDEO, num_hands=2)
         return vision.HandLandmarker.create_from_options(options)
-    options = vision.PoseLandmarkerOptions(base, vision.RunningMode.VIDEO, output_segmentation_masks=True)
+    options = vision.PoseLandmarkerOptions(base, vision.RunningMode.VIDEO, output_segmentation_masks=masks)
     return vision.PoseLandmarker.create_from_options(options)
 
 

@@ -1,4 +1,4 @@
-"""benchmarks/soak.py: what it takes for growth, and a short run; benchmarks/endurance.py: a short run."""
+"""Short runs of benchmarks/soak.py, endurance.py and mediapipe_endurance.py, and what soak.py takes for growth."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from framebind.tools.player.options import Options
 from framebind.tools.player.run import run
 from support.recording_driver import RecordingDriver
 from support.tiny_models import chain
+from support.video.task_bundles import varied_persons
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 
@@ -91,6 +92,20 @@ def test_endurance_counts_each_wrong_frame(gpu: Device, tmp_path: Path) -> None:
         worker.frame(number)
     rows = worker.log.rows
     assert worker.check(rows + 6) == (rows, 1), "frame 'rows + 5' was not run: its part is frame 5's"
+
+
+@pytest.mark.parametrize("context", ["gl"], indirect=True)
+def test_rows_of_followed_persons_are_compared_with_those_of_the_first_round(
+    context: fb.GlContext, tmp_path: Path
+) -> None:
+    (tmp_path / "pose_landmarker_full.task").write_bytes(varied_persons((0.22, 0.4)))
+    following, found = script("mediapipe_endurance"), script("endurance").Findings()
+    follower = following.Follower("pose", tmp_path, following.BY_NAME["gl"])
+    assert [len(rows) for rows in follower.expected] == [1] * 10 + [0, 0, 1, 1, 0]
+    follower.expected[3] = follower.expected[3] + 1
+    following.follow(follower, 40, found)
+    follower.task.close()
+    assert (found.frames, found.resizes, found.compared, found.wrong) == (40, 3, 43, 3)
 
 
 def test_endurance_reads_the_parts_of_a_cuda_array_at_once(recorder: RecordingDriver) -> None:

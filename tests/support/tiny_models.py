@@ -114,8 +114,8 @@ def chain(*names: str, shape: Sequence[int] = (1, 4, 5, 3), signature: str = "")
     return build(G(tensors, operators, [0], [len(names)], signature=signature))
 
 
-def constants(*outputs: npt.NDArray[np.float32], side: int = 8, names: Sequence[str] = ()) -> bytes:
-    """A picture (1, side, side, 3) in, ``outputs`` out, whatever it shows: its mean times 0, and the values added.
+def constants(*outputs: npt.NDArray[np.float32], side: int = 8, names: Sequence[str] = (), gain: float = 0.0) -> bytes:
+    """A picture (1, side, side, 3) in, ``outputs`` out: these values, and to each ``gain`` times the mean.
 
     ``names`` are those of the outputs; "output" and a number if there are none.
     """
@@ -123,7 +123,7 @@ def constants(*outputs: npt.NDArray[np.float32], side: int = 8, names: Sequence[
     options.keepDims = True
     tensors = [
         T("picture", (1, side, side, 3)), T("axes", (3,), [1, 2, 3], "int32"), T("mean", (1, 1, 1, 1)),
-        T("zero", (1,), [0.0]), T("nothing", (1, 1, 1, 1)),
+        T("gain", (1,), [gain]), T("nothing", (1, 1, 1, 1)),
     ]  # fmt: skip
     operators = [Op("MEAN", [0, 1], [2], options), Op("MUL", [2, 3], [4], schema.MulOptionsT())]
     results: list[int] = []

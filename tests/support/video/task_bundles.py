@@ -119,8 +119,12 @@ def one_person() -> bytes:
     )
 
 
-def varied_persons() -> bytes:
-    """A bundle for PoseLandmarker that sees two persons, whose landmarks, heat maps, mask and metres are noise."""
+def varied_persons(light: tuple[float, float] | None = None) -> bytes:
+    """A bundle for PoseLandmarker that sees two persons, whose landmarks, heat maps, mask and metres are noise.
+
+    With ``light`` the detector and the landmarks' network see them only in pictures whose mean, from 0 to 1, is larger
+    than these, and all numbers change with the light.
+    """
     noise = np.random.default_rng(5)
     rows = np.column_stack([noise.uniform(-2, 34, (39, 3)), noise.normal(0, 2, (39, 2))])
     rows[33:35, :2] = [[15, 17], [15.5, 1]]
@@ -128,12 +132,13 @@ def varied_persons() -> bytes:
     outputs += [noise.normal(-1, 3, (1, 8, 8, 39)), noise.normal(0, 0.3, (1, 117))]
     person = [0, 0, 20, 20, -4, -4, 3, -32, 0, 0, 0, 0]
     persons = {28 * 14 * 2 + 14 * 2: (3.0, person), 28 * 14 * 2 + 5 * 2: (2.0, person)}
-    return bundle(
-        {
-            "pose_detector.tflite": constant_network((1, 224, 224, 3), found_at_anchors(2254, 12, persons)),
-            "pose_landmarks_detector.tflite": constant_network((1, 32, 32, 3), outputs),
-        }
+    boxes = found_at_anchors(2254, 12, persons)
+    gains = (0.0, 0.0) if light is None else (150.0, 10.0)
+    first, second = (
+        constants(*((each - gain * least).astype(np.float32) for each in values), side=side, gain=gain)
+        for values, side, gain, least in zip((boxes, outputs), (224, 32), gains, light or (0.0, 0.0), strict=True)
     )
+    return bundle({"pose_detector.tflite": first, "pose_landmarks_detector.tflite": second})
 
 
 def one_whole() -> bytes:
