@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -82,6 +83,13 @@ def parse(path: Path) -> ast.Module:
     return ast.parse(path.read_text(encoding="utf-8"), str(path))
 
 
+def dotted(node: ast.expr) -> str:
+    """The name that an expression spells, such as "fb.video", or "". ast.unparse takes seconds for a tree of files."""
+    if isinstance(node, ast.Attribute):
+        return f"{dotted(node.value)}.{node.attr}"
+    return node.id if isinstance(node, ast.Name) else ""
+
+
 def name_of(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
 
@@ -95,8 +103,13 @@ def module_of(path: Path) -> str:
 MODULES = {module_of(path): path for path in FILES}
 
 
-def imports(path: Path) -> Iterator[tuple[int, str, bool]]:
+@cache
+def imports(path: Path) -> tuple[tuple[int, str, bool], ...]:
     """Every import of a file, also inside functions: (line, dotted name, whether it is ours and so below framebind)."""
+    return tuple(_imports(path))
+
+
+def _imports(path: Path) -> Iterator[tuple[int, str, bool]]:
     package = module_of(path).split(".") if path.name == "__init__.py" else module_of(path).split(".")[:-1]
     package = [part for part in package if part]
     for node in ast.walk(parse(path)):
@@ -202,7 +215,7 @@ def test_video_tools_and_demos_use_public_names_only() -> None:
             found += [
                 f"{name_of(path)}:{node.lineno} uses {module}.{node.attr}"
                 for node in ast.walk(parse(path))
-                if isinstance(node, ast.Attribute) and (module := ast.unparse(node.value)) in public
+                if isinstance(node, ast.Attribute) and (module := dotted(node.value)) in public
                 if node.attr not in public[module]
             ]
     assert not found
@@ -293,7 +306,7 @@ def _attribute_set(node: ast.AST) -> str | None:
     """The attribute that a statement or a call sets, as the file spells it; "*" if its name is computed."""
     if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Attribute):
         return ast.unparse(node.targets[0])
-    if not isinstance(node, ast.Call) or not ast.unparse(node.func).endswith(PATCHING) or not node.args:
+    if not isinstance(node, ast.Call) or not dotted(node.func).endswith(PATCHING) or not node.args:
         return None
     parts = [arg.value if isinstance(arg, ast.Constant) else ast.unparse(arg) for arg in node.args[:1]]
     if not isinstance(node.args[0], ast.Constant):

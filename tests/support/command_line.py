@@ -8,8 +8,9 @@ from typer.core import TyperGroup
 
 
 def commands_in(command: Any) -> dict[str, Any]:
-    """The commands of a group by name, in the order of its help; none of a command that is no group."""
+    """The commands of a group by name, in the order of its help and only those; none of a command that is no group."""
     if not isinstance(command, TyperGroup):
         return {}
     context: Any = None  # no group of ours asks for it
-    return {name: command.get_command(context, name) for name in command.list_commands(context)}
+    found = {name: command.get_command(context, name) for name in command.list_commands(context)}
+    return {name: each for name, each in found.items() if each is not None and not each.hidden}
