@@ -170,8 +170,8 @@ def _names_suffice(context: GlContext) -> bool:
 
 
 def check_image(context: GlContext, id: int, size: tuple[int, int], label: str) -> None:
-    """Raise BindingError if kernels cannot write texture ``id``, which exists: it is mutable on OpenGL ES, or
-    incomplete.
+    """Raise BindingError if kernels cannot write texture ``id``, which exists: it is mutable on OpenGL ES, incomplete,
+    or of an unsized format to which GL ignores writes.
     """
     with kept(context, bound_texture):
         context.gl.glBindTexture(GL.TEXTURE_2D, id)
@@ -179,6 +179,7 @@ def check_image(context: GlContext, id: int, size: tuple[int, int], label: str) 
         mipmapped = _parameter(context, GL.TEXTURE_MIN_FILTER) not in (GL.NEAREST, GL.LINEAR)
         last = min(_parameter(context, GL.TEXTURE_MAX_LEVEL), max(size).bit_length() - 1)
         complete = not mipmapped or _level(context, last, GL.TEXTURE_WIDTH) != 0
+        internal = 0 if immutable else _level(context, 0, GL.TEXTURE_INTERNAL_FORMAT)
     if immutable:
         return
     if context.is_es:
@@ -190,6 +191,18 @@ def check_image(context: GlContext, id: int, size: tuple[int, int], label: str) 
             f"{label} has a mipmap filter and no mipmaps, so GL ignores writes to it: set GL_TEXTURE_MIN_FILTER to "
             "GL_LINEAR or GL_TEXTURE_MAX_LEVEL to 0"
         )
+    if internal in _UNSIZED and not _takes_writes(context, internal):
+        raise BindingError(
+            f"{label} was made with the format {gl_name(internal)}, which has no size, so GL ignores writes to it: "
+            f"make it with GL_{_UNSIZED[internal].upper()}"
+        )
+
+
+def _takes_writes(context: GlContext, internal: int) -> bool:
+    """Whether the driver lets kernels write textures that were made with an internal format."""
+    value = ctypes.c_int(GL.NONE)
+    context.gl.glGetInternalformativ(GL.TEXTURE_2D, internal, GL.SHADER_IMAGE_STORE, 1, ctypes.byref(value))
+    return value.value != GL.NONE
 
 
 def buffer(context: GlContext, id: int) -> int:

@@ -298,7 +298,7 @@ class GlTexture(GlObject, BasePicture[GlContext]):
         ...     second.read()[0, 0]
         array([ 55,  55,  55, 255], dtype=uint8)
         """
-        self.check(write=True)
+        self.check()
         other.check()
         self._check_copied()
         if (other.size, other.format) != (self.size, self.format) or other is self:

@@ -14,13 +14,14 @@ import pytest
 
 import framebind as fb
 from framebind.interop.gl.draw.draw import FragmentProgram, letterbox
+from framebind.interop.gl.khronos import GL
 from framebind.interop.gl.query import FORMATS
 from framebind.interop.gl.user_objects import as_gl_object
 from support.environment import is_wanted
 
 Array = npt.NDArray[Any]
 TEXTURE_2D, RGBA, UNSIGNED_BYTE = 0x0DE1, 0x1908, 0x1401
-RGBA8UI, RGBA_INTEGER = 0x8D7C, 0x8D99
+RGBA8, RGBA8UI, RGBA_INTEGER = 0x8058, 0x8D7C, 0x8D99
 
 
 def texels(format: str, height: int = 6, width: int = 9) -> Array:
@@ -178,12 +179,30 @@ def test_a_foreign_mutable_texture_is_readable_but_not_always_writable(context: 
     texture.check()
     with pytest.raises(fb.BindingError, match="mutable" if context.is_es else "mipmap filter and no mipmaps"):
         texture.check(write=True)
-    if not context.is_es:
-        context.gl.glTexParameteri(TEXTURE_2D, 0x2801, 0x2601)
-        texture.check(write=True)
     delete(context, "Textures", name)
     with pytest.raises(fb.BindingError, match=f"texture {name} does not exist"):
         texture.check()
+
+
+@pytest.mark.parametrize("context", ["gl"], indirect=True)
+def test_a_foreign_texture_of_an_unsized_format_is_no_output_where_gl_ignores_writes(context: fb.GlContext) -> None:
+    """Mesa ignores kernels' writes to it: the picture would stay black. It is read, drawn to, and copied to."""
+    sized, unsized = foreign_texture(context, internal=RGBA8), foreign_texture(context)
+    for name in (sized, unsized):
+        context.gl.glBindTexture(TEXTURE_2D, name)
+        context.gl.glTexParameteri(TEXTURE_2D, 0x2801, 0x2601)
+    fb.GlTexture.from_id(sized).check(write=True)
+    texture, value = fb.GlTexture.from_id(unsized), ctypes.c_int()
+    context.gl.glGetInternalformativ(TEXTURE_2D, RGBA, GL.SHADER_IMAGE_STORE, 1, ctypes.byref(value))
+    if value.value == GL.NONE:
+        with pytest.raises(fb.BindingError, match=r"with the format GL_RGBA, .* ignores writes .* with GL_RGBA8"):
+            texture.check(write=True)
+    else:
+        texture.check(write=True)
+    texture.copy_from(fb.GlTexture(4, 3, "rgba8", np.full((3, 4, 4), 9, np.uint8)))
+    assert (texture.read() == 9).all()
+    for name in (sized, unsized):
+        delete(context, "Textures", name)
 
 
 # Buffers --------------------------------------------------------------------------------------------------------------
