@@ -127,12 +127,24 @@ You need `make setup`, a driver and the [models](demos.md). Without a display th
 | `benchmarks/heavy.py` | [larger models](larger-models.md) on each API, beside PyTorch and LiteRT's accelerator |
 | `benchmarks/costly_steps.py` | the steps that hold a frame's time, each beside the machine's limits |
 | `benchmarks/growth.py`, `benchmarks/resized.py` | the cost over pixels and frames at once; models of other sizes |
+| `benchmarks/stock_models.py` | [PyTorch's exports](pytorch-models.md): operators, partitions, steps, errors, times |
+| `benchmarks/kinds_of_steps.py` | the steps of models by kernel, without a GPU |
+| `benchmarks/dense.py` | dense convolutions by each kernel of matrix units |
+| `benchmarks/int8/frames.py` | frames of quantized models |
 | `benchmarks/convolutions.py`, `benchmarks/roofline.py` | single convolutions by each tile; lower bounds from shapes |
 | `benchmarks/gl_dispatch.py` | dispatches, barriers, bindings and waits on OpenGL, without a model |
 | `benchmarks/compare_trees.py` | two source trees in turn: frames and starts, before and after a change |
 | `benchmarks/clocks.py` | frames after a pause, free and paced, with the GPU's clock |
 | `benchmarks/soak.py` | a demo for half an hour: memory, GL objects, longest frames |
 | `benchmarks/endurance.py` | a million bound frames on several threads: wrong ones, memory |
+| `benchmarks/mediapipe_endurance.py` | a million followed frames of faces, hands or persons: wrong rows, memory |
+| `benchmarks/mediapipe_agreement.py` | results beside [MediaPipe's](from-mediapipe.md) |
+| `benchmarks/mediapipe_chain.py` | chains of MediaPipe's networks on the GPU, beside their results on the CPU |
+| `benchmarks/video/compare.py` | [whole videos](video-times.md) beside other programs |
+| `benchmarks/video/in_turn.py` | whole videos by two models, or by two source trees, in turn |
+| `benchmarks/video/browser.py` | pictures in [browsers](browser.md) |
+| `benchmarks/between_processes.py` | frames to [another process](processes.md) |
+| `benchmarks/drivers.py` | results of `certify` on [other drivers](drivers.md) |
 
 Times are taken after a warm-up of a second (of half a second before 2026-11-24).
 

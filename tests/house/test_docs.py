@@ -440,6 +440,21 @@ def remarks(path: Path) -> Iterator[str]:
             yield node.value.value
 
 
+INSIDE = {"benchmarks/ready.py", "benchmarks/twin.py", "scripts/mediapipe_programs.py", "scripts/pythons.py"}
+"""Programs that other programs and the Makefile start."""
+
+
+def test_a_page_names_each_program_of_benchmarks_and_scripts() -> None:
+    pages = "".join(page.read_text(encoding="utf-8") for page in TEXTS)
+    programs = [path for folder in ("benchmarks", "scripts") for path in (ROOT / folder).rglob("*.py")]
+    unnamed = {
+        path.relative_to(ROOT).as_posix()
+        for path in programs
+        if '__name__ == "__main__"' in path.read_text(encoding="utf-8") and path.name not in pages
+    }
+    assert unnamed == INSIDE
+
+
 def test_the_files_that_comments_name_exist() -> None:
     """A name without a folder may be any file's. Words in capitals stand for others; a wildcard for some."""
     folders = [folder for folder in ROOT.iterdir() if folder.name in FOLDERS]
