@@ -22,7 +22,7 @@ from ..common.flags import GpuFlags, chart_option, with_flags
 from ..common.output import AsJson, print_figures, print_json, print_line
 from ..measure.inputs import gaussian_input
 from ..measure.reference import check_reference, set_inputs
-from ..measure.tensors import TensorError, absolute_errors, tensor_errors
+from ..measure.tensors import OutputDifference, TensorError, absolute_errors, tensor_errors
 from ..plots.files import save
 
 Array = npt.NDArray[Any]
@@ -35,20 +35,6 @@ Tolerance = Annotated[
     float | None, typer.Option(min=0.0, help="Exit with 1 if an element of an output differs by more than this.")
 ]
 Plot = Annotated[Path | None, chart_option("Draw the errors of the outputs, and of every tensor along the model")]
-
-
-@dataclass(frozen=True)
-class OutputDifference:
-    """Absolute errors of an output.
-
-    ``avg_error`` is the mean over all runs and elements, ``std_dev`` the standard deviation over runs of the mean over
-    elements, ``max_error`` the largest of all.
-    """
-
-    name: str
-    avg_error: float
-    std_dev: float
-    max_error: float
 
 
 @dataclass(frozen=True)
@@ -127,10 +113,9 @@ def _verdict(tolerance: float, exceeded: list[str], largest: float) -> str:
 
 
 def _plot(file: Path, path: Path, device: str, outputs: list[OutputDifference], tensors: list[TensorError]) -> None:
-    from ..plots.errors import OutputError, TensorPoint, errors_chart  # packages of the extra `plot`
+    from ..plots.errors import errors_chart  # packages of the extra `plot`
 
-    errors = [OutputError(output.name, output.avg_error, output.max_error) for output in outputs]
-    save(errors_chart(path.stem, device, errors, [TensorPoint(*tensor) for tensor in tensors]), file)
+    save(errors_chart(path.stem, device, outputs, tensors), file)
 
 
 def _print(

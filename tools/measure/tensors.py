@@ -1,7 +1,8 @@
-"""Errors of all tensors of a model, on the GPU against the CPU, from its first operator to its last one."""
+"""Errors of a model on the GPU against the CPU: of its outputs, and of all tensors along it."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,10 +17,25 @@ from .reference import set_inputs
 Array = npt.NDArray[Any]
 
 
+@dataclass(frozen=True)
+class OutputDifference:
+    """Absolute errors of an output.
+
+    ``avg_error`` is the mean over all runs and elements, ``std_dev`` the standard deviation over runs of the mean over
+    elements, ``max_error`` the largest of all.
+    """
+
+    name: str
+    avg_error: float
+    std_dev: float
+    max_error: float
+
+
 class TensorError(NamedTuple):
     """The largest error of a tensor, as a part of the largest value that it has on the CPU.
 
-    ``operator`` computes it; ``name`` is the tensor's, ``shape`` its shape as text.
+    ``operator`` is the number of the operator that computes it, ``operator_name`` its name; ``name`` is the tensor's,
+    ``shape`` its shape as text.
     """
 
     operator: int

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import altair as alt
 
+from ..measure.tensors import OutputDifference, TensorError
 from .style import CPU, GPU, INK, PALE_GPU, WIDTH, Chart, Part, caption, styled
 
 LEAST = 1e-9
@@ -21,26 +22,7 @@ LINES = (
 """Relative errors of one rounding, and their names."""
 
 
-class OutputError(NamedTuple):
-    """The mean and the largest absolute error of an output."""
-
-    name: str
-    average: float
-    largest: float
-
-
-class TensorPoint(NamedTuple):
-    """The relative error of a tensor, and the operator that computes it."""
-
-    operator: int
-    operator_name: str
-    name: str
-    shape: str
-    on_gpu: bool
-    error: float
-
-
-def errors_chart(model: str, device: str, outputs: Sequence[OutputError], tensors: Sequence[TensorPoint]) -> Chart:
+def errors_chart(model: str, device: str, outputs: Sequence[OutputDifference], tensors: Sequence[TensorError]) -> Chart:
     """The chart of a model's errors."""
     title = caption(model, f"{device} against LiteRT's CPU interpreter", size=22, offset=28)
     return styled(_outputs(outputs), _tensors(tensors), title=title)
@@ -57,18 +39,18 @@ def _axis(span: Sequence[float]) -> alt.Axis:
     return alt.Axis(format=".0e", values=[10.0**power for power in range(math.ceil(low), math.floor(high) + 1)])
 
 
-def _outputs(outputs: Sequence[OutputError]) -> Part:
+def _outputs(outputs: Sequence[OutputDifference]) -> Part:
     """A bar from the mean error to the largest one of each output."""
     rows = [
         {
-            "name": output.name, "average": shown(output.average), "largest": shown(output.largest),
-            "text": f"{output.average:.2g} to {output.largest:.2g}",
+            "name": output.name, "average": shown(output.avg_error), "largest": shown(output.max_error),
+            "text": f"{output.avg_error:.2g} to {output.max_error:.2g}",
         }
         for output in outputs
     ]  # fmt: skip
     names = alt.Axis(labelLimit=320, domain=False, ticks=False, labelPadding=6)
     base = alt.Chart(alt.Data(values=rows)).encode(y=alt.Y("name:N", sort=None, title=None, axis=names))
-    span = _span([shown(error) for output in outputs for error in (output.average, output.largest)])
+    span = _span([shown(error) for output in outputs for error in (output.avg_error, output.max_error)])
     scale = alt.Scale(type="log", domain=span)
     across = alt.X("average:Q", scale=scale, title="absolute error", axis=_axis(span))
     end = alt.X("largest:Q", scale=scale)
@@ -87,7 +69,7 @@ def _span(errors: Sequence[float]) -> list[float]:
     return [10.0**low, 10.0 ** max(high + 0.5, low + 2)]
 
 
-def _tensors(tensors: Sequence[TensorPoint]) -> Part:
+def _tensors(tensors: Sequence[TensorError]) -> Part:
     """A point for each tensor, by the operator that computes it."""
     rows = [
         {**tensor._asdict(), "shown": shown(tensor.error), "where": "GPU" if tensor.on_gpu else "CPU"}

@@ -15,7 +15,8 @@ from typer.testing import CliRunner, Result
 
 import framebind as fb
 from framebind.__main__ import app
-from framebind.tools.plots.errors import LEAST, MOST, OutputError, errors_chart, shown
+from framebind.tools.measure.tensors import OutputDifference
+from framebind.tools.plots.errors import LEAST, MOST, errors_chart, shown
 from framebind.tools.plots.files import save, without_less_than
 from framebind.tools.plots.graph import edges_of, graph_chart, live_operators, rows_of
 from framebind.tools.plots.pipeline import pipeline_chart
@@ -94,14 +95,14 @@ HOSTILE = "</script><script>alert(1)</script>"
 
 
 def test_a_hostile_name_is_text_in_a_picture(tmp_path: Path) -> None:
-    chart = errors_chart("model", "a GPU", [OutputError(HOSTILE, 0.1, 0.2)], [])
+    chart = errors_chart("model", "a GPU", [OutputDifference(HOSTILE, 0.1, 0.0, 0.2)], [])
     assert "<" not in json.dumps(without_less_than(chart.to_dict()))
     save(chart, tmp_path / "a.svg")
     assert HOSTILE in {element.text for element in ElementTree.parse(tmp_path / "a.svg").iter()}
 
 
 def test_a_hostile_name_runs_nothing_in_a_page(tmp_path: Path) -> None:
-    save(errors_chart("model", "a GPU", [OutputError(HOSTILE, 0.1, 0.2)], []), tmp_path / "a.html")
+    save(errors_chart("model", "a GPU", [OutputDifference(HOSTILE, 0.1, 0.0, 0.2)], []), tmp_path / "a.html")
     page = (tmp_path / "a.html").read_text(encoding="utf-8")
     assert HOSTILE not in page and r"\u003c/script>\u003cscript>alert(1)" in page
 
