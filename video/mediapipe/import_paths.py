@@ -13,7 +13,8 @@ from .solutions import messages
 
 _VISION = (
     "face_detector face_landmarker gesture_recognizer hand_landmarker holistic_landmarker image_classifier "
-    "image_embedder image_segmenter interactive_segmenter object_detector pose_landmarker drawing_styles drawing_utils"
+    "image_embedder image_segmenter interactive_segmenter interactive_segmenter_legacy object_detector pose_landmarker "
+    "drawing_styles drawing_utils"
 ).split()
 _CONTAINERS = (
     "bounding_box category classification_result detections embedding_result keypoint landmark "

@@ -14,7 +14,7 @@ from framebind import mp
 from framebind.video.mediapipe.calculators.gestures import gesture_landmarks
 from framebind.video.mediapipe.calculators.segments import activated, category_mask, confidence_masks
 from framebind.video.mediapipe.core.categories import CategoryFilter, ClassifierOptions
-from framebind.video.mediapipe.vision.interactive_segmenter import marked
+from framebind.video.mediapipe.vision.interactive_segmenter_legacy import marked
 from framebind.video.model_metadata import read_metadata
 from support.tiny_models import G, Op, T, build, schema
 from support.video.task_bundles import bundle, constant_network, found_at_anchors

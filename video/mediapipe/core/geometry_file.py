@@ -12,6 +12,7 @@ import numpy.typing as npt
 import framebind as fb
 
 from ..calculators.face_geometry import CanonicalFace
+from .protobuf import fields
 
 Array = npt.NDArray[Any]
 
@@ -26,13 +27,13 @@ _VERTEX_VALUES = 5
 def read_geometry(content: bytes) -> CanonicalFace:
     """The canonical face. ValueError if the bytes are damaged."""
     try:
-        fields = [*_fields(content)]
-        mesh = next(value for number, value in fields if number == _MESH)
+        found = [*fields(content)]
+        mesh = next(value for number, value in found if number == _MESH)
         vertices = np.array([*_floats(mesh, _VERTICES)], np.float64).reshape(-1, _VERTEX_VALUES)
         weights = np.zeros(len(vertices))
-        for number, value in fields:
+        for number, value in found:
             if number == _BASIS:
-                landmark = dict(_fields(value))
+                landmark = dict(fields(value))
                 weights[landmark[_LANDMARK]] = struct.unpack("<f", landmark[_WEIGHT])[0]
     except (StopIteration, IndexError, KeyError, ValueError, TypeError, struct.error) as error:
         raise fb.ModelError(f"the bundle's geometry_pipeline_metadata is damaged: {error}") from error
@@ -41,43 +42,10 @@ def read_geometry(content: bytes) -> CanonicalFace:
     return CanonicalFace(vertices[:, :3], weights)
 
 
-def _fields(content: bytes) -> Iterator[tuple[int, Any]]:
-    """The fields of a message: (number, value), an integer or bytes."""
-    at = 0
-    while at < len(content):
-        key, at = _integer(content, at)
-        kind = key & 7
-        if kind == 0:
-            value, at = _integer(content, at)
-        else:
-            if kind == 2:
-                length, at = _integer(content, at)
-            elif kind in (1, 5):
-                length = 8 if kind == 1 else 4
-            else:
-                raise ValueError(f"wire type {kind}")
-            if at + length > len(content):
-                raise ValueError("a field is cut off")
-            value, at = content[at : at + length], at + length
-        yield key >> 3, value
-
-
-def _integer(content: bytes, at: int) -> tuple[int, int]:
-    """A variable-length integer, and the place behind it."""
-    value = 0
-    for shift in range(0, 70, 7):
-        byte = content[at]
-        at += 1
-        value |= (byte & 127) << shift
-        if byte < 128:
-            return value, at
-    raise ValueError("an integer has more than ten bytes")
-
-
 def _floats(message: bytes, field: int) -> Iterator[float]:
     """The values of a repeated field of floats, packed or not."""
     count = 0
-    for number, value in _fields(message):
+    for number, value in fields(message):
         if number == field:
             count += len(value) // 4
             if count > MOST_POINTS:

@@ -12,7 +12,11 @@ from .holistic_landmarker import HolisticLandmarker, HolisticLandmarkerOptions, 
 from .image_classifier import ImageClassifier, ImageClassifierOptions, ImageClassifierResult
 from .image_embedder import ImageEmbedder, ImageEmbedderOptions, ImageEmbedderResult
 from .image_segmenter import ImageSegmenter, ImageSegmenterOptions, ImageSegmenterResult
-from .interactive_segmenter import (
+from .interactive_segmenter import BrushMode as InteractiveSegmenterBrushMode
+from .interactive_segmenter import InteractiveSegmenter, InteractiveSegmenterOptions
+from .interactive_segmenter import Stroke as InteractiveSegmenterStroke
+from .interactive_segmenter import StrokePoint as InteractiveSegmenterStrokePoint
+from .interactive_segmenter_legacy import (
     InteractiveSegmenterLegacy,
     InteractiveSegmenterLegacyOptions,
     InteractiveSegmenterLegacyRegionOfInterest,
@@ -51,9 +55,14 @@ __all__ = [
     "ImageSegmenter",
     "ImageSegmenterOptions",
     "ImageSegmenterResult",
+    "InteractiveSegmenter",
+    "InteractiveSegmenterBrushMode",
     "InteractiveSegmenterLegacy",
     "InteractiveSegmenterLegacyOptions",
     "InteractiveSegmenterLegacyRegionOfInterest",
+    "InteractiveSegmenterOptions",
+    "InteractiveSegmenterStroke",
+    "InteractiveSegmenterStrokePoint",
     "ObjectDetector",
     "ObjectDetectorOptions",
     "ObjectDetectorResult",
