@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -16,8 +17,8 @@ from framebind.interop.null.device import NullDevice
 from framebind.interop.record.one_dispatch import merge, why_not_one
 from framebind.kernels.codegen.cuda import CUDA, dynamic_bytes
 from framebind.kernels.codegen.render import render_program, render_together
-from framebind.kernels.codegen.source import Argument, KernelSource
-from framebind.kernels.codegen.texts import kernel_files, tile_function
+from framebind.kernels.codegen.source import Argument, KernelSource, storage_of
+from framebind.kernels.codegen.texts import kernel_files, multiplies_octets, tile_function
 from framebind.kernels.operation import Launch, Lowering, Operation
 from framebind.kernels.ops.convolution.conv import Convolution
 from framebind.kernels.ops.convolution.fma_conv import FmaTile
@@ -32,6 +33,7 @@ from framebind.tools.certify.cases.network_models import NETWORKS
 from framebind.tools.certify.cases.runs import all_runs, kept_cover
 from null_programs import compile_run, program_on_null
 from support.cases.attention_cases import SIZES, case_of
+from support.cases.custom_cases import CUSTOM_CASES, model_of
 from support.cases.node_cases import without_oracle
 from support.cases.operator_runs import program_of
 from support.environment import absent
@@ -44,9 +46,10 @@ MODELS = (
     "posenet_mobilenet_v1_100_257x257_multi_kpt_stripped_integer_quant",
 )  # fmt: skip
 VIDEOS = [(video(kind), "rgb") for kind in ("nv12", "yuv420p10")]
-ARCHITECTURES = 75, 80, 90
-"""Turing, the oldest that NVRTC 13 knows, without matrix units of floats; Ampere; Hopper."""
-ALL_ARCHITECTURES = 75, 80, 89, 90, 100
+ARCHITECTURES = 75, 80, 89, 90, 100
+"""Turing, the oldest that NVRTC 13 knows, without matrix units of floats; Ampere; Ada; Hopper; Blackwell."""
+UNITS = re.compile(r"FRAGMENT|MULTIPLY_")
+"""The macros of matrix units in a kernel's text."""
 STORAGES: tuple[Storage, ...] = "f32", "f16"
 TOGETHER = 32
 """Kernels of one text that NVRTC is given: most of a call's time is not the kernel's."""
@@ -79,39 +82,65 @@ def compile_all(sources: Iterable[KernelSource], architecture: int) -> None:
 def device_of(architecture: int, group_size: int = 256) -> NullDevice:
     """A device as large as an H200, with matrix units if the architecture has them."""
     device = NullDevice(group_size=group_size, invocations=132 * 2048)
-    device.traits = replace(device.traits, matrix_units=architecture >= 80, local_bytes=49152, max_memories=448)
+    warpgroup_bytes = 227 << 10 if architecture == nvrtc.WARPGROUPS else 0
+    device.traits = replace(
+        device.traits, matrix_units=architecture >= 80, local_bytes=49152, max_memories=448,
+        warpgroup_bytes=warpgroup_bytes,
+    )  # fmt: skip
     return device
 
 
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
-def test_a_text_of_each_kernel_compiles(architecture: int) -> None:
-    """One of every kernel that the kept cases launch."""
-    sources = [source for run in kept_cover("signatures") for source in compile_run(run).sources]
-    compile_all({source.name: source for source in sources}.values(), architecture)
+def variants(architecture: int) -> list[KernelSource]:
+    """The kernels that a GPU of the architecture gets from the kept cases of operators, from single nodes that only
+    passes make, from networks and from custom operators.
+    """
+    if architecture not in (75, nvrtc.WARPGROUPS):
+        architecture = 80  # they have the same units, and get the same kernels
+    return [source for run in kept_cover("signatures") for source in compile_run(run).sources] + _of_graphs(
+        architecture
+    )
 
 
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
-def test_the_kernels_of_single_nodes_compile(architecture: int) -> None:
-    """Those of passes, which no operator alone is lowered to, with matrix units if the architecture has them."""
-    device = device_of(architecture, group_size=128)
+@functools.cache
+def _of_graphs(architecture: int) -> list[KernelSource]:
+    device, small = device_of(architecture), device_of(architecture, group_size=128)
     cases = [*without_oracle(), *map(case_of, SIZES)]
-    programs = [program_of(device, case, storage)[0] for case in cases for storage in STORAGES]
-    sources = [step.kernel.source for program in programs for step in program.record().steps]
-    compile_all({(source.name, source.constants): source for source in sources}.values(), architecture)
+    models = [make()[0] for make in NETWORKS.values()] + [model_of(case) for case in CUSTOM_CASES]
+    programs = [program_of(small, case, storage)[0] for case in cases for storage in STORAGES]
+    programs += [program_on_null(model, storage, device)[1] for model in models for storage in STORAGES]
+    return [step.kernel.source for program in programs if program is not None for step in program.record().steps]
 
 
-@pytest.mark.parametrize("architecture", ALL_ARCHITECTURES)
-@pytest.mark.parametrize("name", ["attention", "deformable attention", "samples", "movements", "correlation"])
-def test_the_kernels_of_small_networks_compile(name: str, architecture: int) -> None:
-    """Attention with its layer norm, and products, on matrix units if the architecture has them; samples; copies."""
-    model, _ = NETWORKS[name]()
-    for storage in STORAGES:
-        _, program = program_on_null(model, storage, device_of(architecture))
-        assert program is not None
-        compile_all((step.kernel.source for step in program.record().steps), architecture)
+def kernels_of(source: KernelSource) -> set[str]:
+    """The names of the kernel texts in a source: its own, its prologue's and that of partial sums."""
+    found = {source.name} | ({source.prologue.name} if source.prologue is not None else set())
+    return found | ({"partial_sums"} if source.partial_sums is not None else set())
 
 
-@pytest.mark.parametrize("architecture", ALL_ARCHITECTURES)
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_every_kernel_text_compiles(architecture: int) -> None:
+    """One source for each .kern file, with each storage of what it reads if the file is written for matrix units. Those
+    that no GPU of the architecture gets are written for units that it does not have.
+    """
+    units = {name for name in kernel_files() if UNITS.search(tile_function(name).body)}
+    chosen = dict[object, KernelSource]()
+    for source in variants(architecture):
+        for name in kernels_of(source):
+            storages = tuple(storage_of(argument) for argument in source.arguments) if name in units else ()
+            chosen.setdefault((name, storages), source)
+    missing = kernel_files().keys() - {name for source in chosen.values() for name in kernels_of(source)}
+    warpgroups = {name for name in units if multiplies_octets(name)}
+    assert missing == (set() if architecture == nvrtc.WARPGROUPS else warpgroups if architecture >= 80 else units)
+    compile_all(chosen.values(), architecture)
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_every_variant_compiles(architecture: int) -> None:
+    """Every combination of views, storages and fused operations that the kept cases and networks have."""
+    compile_all(variants(architecture), architecture)
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_tiles_of_dense_convolutions_compile(architecture: int) -> None:
     """Floats as pairs and halves, weights that no half holds, a window, single taps, a transposed one, and bytes."""
     sources = list[KernelSource]()
