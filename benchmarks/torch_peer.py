@@ -20,8 +20,8 @@ from framebind.tools.measure.inputs import Inputs
 from framebind.tools.measure.measure import Measurement, Schedule, Subject
 
 BOUND = 1e-3
-"""The largest error of the graph in float32, as a share of an output's largest value, with which it is timed in
-float16, unless LiteRT's own results differ as much if the inputs move by a millionth, as those of a model that sorts.
+"""The largest error of the graph in float32, as a share of an output's largest value. With a larger one it is not
+timed, unless LiteRT's own results differ as much for inputs that move by a millionth. Those of a model that sorts do.
 The error in float16 is only reported, because it comes from PyTorch's arithmetic and not from the graph.
 """
 WARM_UPS = 3
