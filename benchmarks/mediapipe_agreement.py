@@ -12,8 +12,8 @@ tests/video/mediapipe compares with.
 ``--solutions`` compares ``mp.solutions`` instead, in an environment with mediapipe 0.10.21, which has them; models lie
 in the folder FRAMEBIND_MODELS.
 
-``--texture gl`` (or cl, cuda) gives framebind the frames of faces and hands as textures, which its networks sample on
-the GPU; with ``--beside framebind`` it is compared with itself on the CPU, and mediapipe need not be there.
+``--texture gl`` (or cl, cuda) gives framebind the frames of faces, hands and bodies as textures, which its networks
+sample on the GPU; with ``--beside framebind`` it is compared with itself on the CPU, and mediapipe need not be there.
 
 A clip is a photograph that moves, turns, grows, leaves and comes back over grey, or two of them at once. Distances of
 landmarks are in shares of the picture's diagonal. *tracks* are things that appear: framebind's and MediaPipe's number.
@@ -39,6 +39,7 @@ import cv2
 import numpy as np
 import numpy.typing as npt
 
+import framebind as fb
 from framebind import mp as ours
 from framebind.video.apis import BY_NAME
 from framebind.video.assets import HAND_PICTURE, PHOTOGRAPH
@@ -139,9 +140,9 @@ def _rows(things: Any) -> list[Array]:
 
 
 def _task(
-    library: Any, clip: Clip, bundles: Path, mode: str, new_texture: Callable[[Any], Any] | None = None
+    library: Any, clip: Clip, bundles: Path, mode: str, api: fb.Backend | None = None
 ) -> Callable[[Array, int], Found]:
-    """The function from a frame and its time to what a library finds. framebind sees textures of ``new_texture``."""
+    """The function from a frame and its time to what a library finds. framebind sees textures of ``api``."""
     vision, base = library.tasks.vision, library.tasks.BaseOptions
     common = {"running_mode": vision.RunningMode[mode.upper()]}
     cpu = base.Delegate.CPU
@@ -162,17 +163,22 @@ def _task(
             output_segmentation_masks=True, **common,
         )  # fmt: skip
         task = vision.PoseLandmarker.create_from_options(options)
+        if api is not None:
+            task.bind_masks([api.new_buffer(np.zeros(SIZE[0] * SIZE[1], np.float32)) for _ in range(clip.most)])
     else:
         return _segmenter(library, base(model_asset_path=str(bundles / f"{clip.task}.tflite"), delegate=cpu), mode)
 
     def find(frame: Array, milliseconds: int) -> Found:
-        if new_texture is None:
+        if api is None:
             image = library.Image(image_format=library.ImageFormat.SRGB, data=frame)
         else:
-            image = new_texture(cv2.cvtColor(frame, cv2.COLOR_RGB2RGBA))
+            image = api.new_texture(cv2.cvtColor(frame, cv2.COLOR_RGB2RGBA))
         result = task.detect(image) if mode == "image" else task.detect_for_video(image, milliseconds)
         shapes = [np.array([each.score for each in face]) for face in getattr(result, "face_blendshapes", [])]
-        masks = [mask.numpy_view()[..., 0] > 0.5 for mask in getattr(result, "segmentation_masks", None) or []]
+        masks = [
+            (mask.numpy_view() if api is None else mask.read()).reshape(SIZE[::-1]) > 0.5
+            for mask in getattr(result, "segmentation_masks", None) or []
+        ]
         return Found(_rows(getattr(result, f"{clip.task}_landmarks")), shapes, masks)
 
     return find
@@ -336,7 +342,7 @@ def main() -> None:
             if photograph is None:
                 print(f"{name}: no photograph {clip.photograph}", file=sys.stderr)
                 continue
-            textured = {"new_texture": api.new_texture} if api and clip.task in ("face", "hand") else {}
+            textured = {"api": api} if api and clip.task in ("face", "hand", "pose") else {}
             figures = compare(clip, photograph, arguments.frames, make, theirs, textured)
             if not heading:
                 print("| clip | " + " | ".join(figures) + " |\n|" + " --- |" * (len(figures) + 1))

@@ -15,7 +15,7 @@ from .tflite_writer import G, Op, T, build
 Shape = Sequence[int]
 _TABLES = {
     **dict.fromkeys(("REDUCE_MAX", "REDUCE_MIN", "REDUCE_PROD", "SUM"), "Reducer"), "TOPK_V2": "TopKV2",
-    "BATCH_MATMUL": "BatchMatMul", "MAXIMUM": "MaximumMinimum", "MINIMUM": "MaximumMinimum",
+    "BATCH_MATMUL": "BatchMatMul", "PADV2": "PadV2", "MAXIMUM": "MaximumMinimum", "MINIMUM": "MaximumMinimum",
 }  # fmt: skip
 """Names of option tables that do not follow from their operators' names."""
 _WITHOUT_TABLE = frozenset({"FLOOR", "LOGISTIC", "RELU", "Resampler", "ROUND", "SQRT"})

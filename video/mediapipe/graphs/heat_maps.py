@@ -12,47 +12,48 @@ from ..calculators.heat_maps import KERNEL, LEAST_CONFIDENCE
 from .detections import LEAST
 
 Array = npt.NDArray[Any]
+REACH = KERNEL // 2
+NOTHING = -1e3
+"""A logit whose probability is 0 in float32."""
 
 
 def refine(graph: AnswerGraph, landmarks: int, heat_maps: int, side: int) -> int:
-    """The landmarks (n, count, 3), in pixels of a square of ``side``, as ``refine_landmarks`` of the calculators.
+    """The landmarks (n, count, 2 or more), as ``refine_landmarks`` of the calculators. Their x and y, the first two
+    numbers, are in pixels of a square of ``side``.
 
     ``heat_maps`` (n, height, width, count) are before the sigmoid. Only the cells around each landmark are read.
     """
-    _, height, width, _ = graph.shape(heat_maps)
-    places = graph.linear(landmarks, np.array([[width, 0], [0, height], [0, 0]]) / side)
-    indices = graph.cast(places, "int32")
-    cells = graph.cast(indices, "float32")
-    down, across = np.mgrid[:KERNEL, :KERNEL].reshape(2, -1).astype(np.float32) - KERNEL // 2
-    column, beside = _kept(graph, graph.part(cells, 2, 0, 1), across, width)
-    row, above = _kept(graph, graph.part(cells, 2, 1, 2), down, height)
-    inside = graph.binary("GREATER", graph.number(0.5), graph.binary("ADD", beside, above))
-    values = _gathered(graph, heat_maps, row, column)
-    weights = graph.binary("MUL", graph.unary("LOGISTIC", values), inside)
-    sums = graph.linear(weights, np.stack([across, down, np.ones_like(down)], axis=1))
-    total = graph.binary("MAXIMUM", graph.part(sums, 2, 2, 3), LEAST)
-    mean = graph.binary("ADD", cells, graph.binary("DIV", graph.part(sums, 2, 0, 2), total))
+    columns = graph.shape(landmarks)[2]
+    size = np.array(graph.shape(heat_maps)[2:0:-1])
+    to_cells = np.eye(columns, 2) * size / side
+    places = graph.binary("MINIMUM", graph.unary("RELU", graph.linear(landmarks, to_cells)), _constant(graph, size - 1))
+    cells = graph.cast(graph.cast(places, "int32"), "float32")
+    weights = graph.unary("LOGISTIC", _around(graph, heat_maps, cells))
+    down, across = np.mgrid[:KERNEL, :KERNEL].reshape(2, -1) - REACH
+    total = graph.binary("MAXIMUM", graph.linear(weights, np.ones((KERNEL**2, 1))), LEAST)
+    apart = graph.binary("DIV", graph.linear(weights, np.stack([across, down], axis=1)), total)
+    # A place beyond -1 or the size is outside: cells are truncated.
+    beyond = graph.unary("ABS", graph.linear(landmarks, to_cells / (size + 1) * 2, (1 - size) / (size + 1)))
+    inside = graph.binary("GREATER", graph.number(1.0), graph.reduced("REDUCE_MAX", beyond, 2))
     sure = graph.binary("GREATER_EQUAL", graph.reduced("REDUCE_MAX", weights, 2), LEAST_CONFIDENCE)
-    middle = KERNEL**2 // 2
-    moves = graph.binary("MUL", sure, graph.part(inside, 2, middle, middle + 1))
-    step = graph.binary("MUL", graph.binary("SUB", mean, places), moves)
-    return graph.binary("ADD", landmarks, graph.linear(step, np.array([[side / width, 0, 0], [0, side / height, 0]])))
+    means = graph.linear(graph.binary("ADD", apart, cells), np.eye(2, columns) * side / size[:, None])
+    step = graph.binary("MUL", graph.binary("SUB", means, landmarks), graph.binary("MUL", sure, inside))
+    return graph.binary("ADD", landmarks, graph.binary("MUL", step, _constant(graph, np.arange(columns) < 2)))
 
 
-def _kept(graph: AnswerGraph, cells: int, reach: Array, size: int) -> tuple[int, int]:
-    """The positions (n, count, cells) in reach of ``cells`` (n, count, 1), moved into the map, and how far they were
-    outside.
-    """
-    positions = graph.binary("ADD", cells, graph.constant(reach))
-    kept = graph.binary("MINIMUM", graph.unary("RELU", positions), float(size - 1))
-    return kept, graph.unary("ABS", graph.binary("SUB", positions, kept))
-
-
-def _gathered(graph: AnswerGraph, heat_maps: int, row: int, column: int) -> int:
-    """The values (n, count, cells) of each landmark's map at rows and columns."""
+def _around(graph: AnswerGraph, heat_maps: int, cells: int) -> int:
+    """The logits (n, count, KERNEL^2) around the cell (n, count, 2) of each landmark in its map; nothing outside."""
     n, height, width, count = graph.shape(heat_maps)
-    first = np.arange(n)[:, None, None] * height * width * count + np.arange(count)[:, None]
-    cell = graph.binary("ADD", graph.binary("MUL", row, float(width)), column)
-    number = graph.binary("ADD", graph.binary("MUL", cell, float(count)), graph.constant(first.astype(np.float32)))
-    flat = graph.reshape(heat_maps, (n * height * width * count,))
-    return graph.apply("GATHER", [flat, graph.cast(number, "int32")], graph.shape(number), axis=0)
+    rows, columns = height + 2 * REACH, width + 2 * REACH
+    borders = graph.constant(np.array([[0, 0], [REACH, REACH], [REACH, REACH], [0, 0]], np.int32))
+    padded = graph.apply("PADV2", [heat_maps, borders, graph.number(NOTHING)], (n, rows, columns, count))
+    window = (np.arange(KERNEL)[:, None] * columns + np.arange(KERNEL)).ravel() * count
+    step = np.repeat([[count], [columns * count]], KERNEL**2, axis=1)
+    first = np.arange(n)[:, None, None] * rows * columns * count + np.arange(count)[:, None]
+    numbers = graph.binary("ADD", graph.linear(cells, step, window), _constant(graph, first))
+    flat = graph.reshape(padded, (n * rows * columns * count,))
+    return graph.apply("GATHER", [flat, graph.cast(numbers, "int32")], graph.shape(numbers), axis=0)
+
+
+def _constant(graph: AnswerGraph, values: Array) -> int:
+    return graph.constant(values.astype(np.float32))

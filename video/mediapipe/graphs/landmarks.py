@@ -3,42 +3,52 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from ...answer_graph import AnswerGraph
-from .tracks import direction_of
+from .tracks import COLUMNS, corner_matrix, direction_of
 
+Array = npt.NDArray[Any]
 LEAST_SCALE = 1e-6
+ROTATION = np.array([[[1, 0], [0, 1]], [[0, 1], [-1, 0]]])
+"""From cosine and sine to the matrix (2, 2) that turns rows x, y."""
 
 
-def project(graph: AnswerGraph, landmarks: int, regions: int, side: int, depth: float = 1.0) -> int:
-    """The landmarks (n, count, 3) of regions (n, 8) in the picture, in pixels, as ``project_landmarks``.
+def project(graph: AnswerGraph, landmarks: int, placed: int, side: int, depth: float = 1.0) -> int:
+    """The landmarks (n, count, 3) of the regions ``placed`` (n, 8) in the picture, in pixels, as ``project_landmarks``.
 
     They are given in pixels of the network's input, a square of ``side``, and their z in ``depth`` of them. Depths are
     in pixels of the picture's width.
     """
-    n = graph.shape(regions)[0]
-    turn = np.zeros((8, 9))  # a, b, c, -, d, e, f, depth: the rows are those of x, y and z
-    turn[[0, 1], [0, 3]] = turn[[4, 5], [1, 4]] = 1 / side
-    turn[7, 8] = 1 / side / depth
-    corner = np.zeros((8, 3))  # without the half pixel by which a sampler's region is moved
-    corner[2, 0] = corner[6, 1] = 1
-    corner[[0, 1], 0] = corner[[4, 5], 1] = 0.5 / side
-    matrices = graph.reshape(graph.linear(regions, turn), (n, 3, 3))
-    corners = graph.reshape(graph.linear(regions, corner, np.array([-0.5, -0.5, 0.0])), (n, 1, 3))
+    n = graph.shape(placed)[0]
+    matrices = graph.reshape(graph.linear(placed, projection(side, depth).reshape(COLUMNS, 9)), (n, 3, 3))
+    corner = np.pad(corner_matrix(side), [(0, 0), (0, 1)])
+    corners = graph.reshape(graph.linear(placed, corner, np.array([-0.5, -0.5, 0.0])), (n, 1, 3))
     return graph.binary("ADD", graph.product(landmarks, matrices), corners)
+
+
+def projection(side: int, depth: float) -> Array:
+    """The matrix (8, 3, 3) from a region to that of landmarks in it, whose rows are for x, y and z."""
+    matrix = np.zeros((COLUMNS, 3, 3))
+    matrix[0, 0, 0] = matrix[4, 0, 1] = matrix[1, 1, 0] = matrix[5, 1, 1] = 1 / side
+    matrix[7, 2, 2] = 1 / side / depth
+    return matrix
 
 
 def turned_world(graph: AnswerGraph, world: int, placed: int) -> int:
     """World landmarks (n, count, 3), turned with their regions, as ``turn_world_landmarks``."""
-    axis = np.zeros((8, 2))
-    axis[0, 0] = axis[4, 1] = 1  # a and d are along the region's width
-    turn = np.zeros((2, 9))
-    turn[0, [0, 4]] = 1
-    turn[1, [1, 3]] = 1, -1
-    matrices = graph.linear(direction_of(graph, graph.linear(placed, axis)), turn, np.eye(9)[8])
+    turn = np.zeros((2, 3, 3))
+    turn[:, :2, :2] = ROTATION
+    matrices = graph.linear(rotation_of(graph, placed), turn.reshape(2, 9), np.eye(9)[8])
     return graph.product(world, graph.reshape(matrices, (graph.shape(world)[0], 3, 3)))
+
+
+def rotation_of(graph: AnswerGraph, placed: int) -> int:
+    """Cosine and sine (n, 2) of the rotations of regions (n, 8)."""
+    return direction_of(graph, graph.linear(placed, np.eye(COLUMNS)[:, [0, 4]]))  # a and d are along a region's width
 
 
 def bounds(graph: AnswerGraph, landmarks: int) -> int:
@@ -61,8 +71,8 @@ def smooth(
     """The filtered values (n, count, k), and the next states, as ``LandmarkFilter``.
 
     ``states`` are (3 n, count, k), raw values, filtered ones and speeds, and 1 (n, 1, 1) for what was there before, all
-    zeros at first. ``there`` (n, 1, 1) is 1 or 0; ``scale`` (n, 1 or count, 1) the object's size; ``frequency``
-    (1, 1, 1) is that of frames, in Hz. ``min_cutoff`` and ``beta`` are numbers, or tensors (count, 1).
+    zeros at first. ``there`` (n, 1, 1) is 1 or 0; ``scale`` (n, 1, 1 or k) the object's size; ``frequency`` (1, 1, 1)
+    is that of frames, in Hz. ``min_cutoff`` and ``beta`` are numbers, or tensors with one for each of k.
     """
     n = graph.shape(values)[0]
     before, was_there = states

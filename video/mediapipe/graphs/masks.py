@@ -12,7 +12,7 @@ from ...answer_graph import AnswerGraph
 from ..calculators.masks import FINE, LEAST_AREA
 from ..calculators.regions import STEPS
 from .detections import LEAST
-from .tracks import COLUMNS, Size
+from .tracks import COLUMNS, Size, corner_matrix
 
 Array = npt.NDArray[Any]
 
@@ -51,8 +51,6 @@ def _inverse(graph: AnswerGraph, placed: int, scale: Array, side: int) -> tuple[
     turned = np.zeros((COLUMNS, 4))
     turned[[5, 4, 1, 0], range(4)] = np.tile(scale, 2) * [1, -1, -1, 1]
     slopes = graph.binary("DIV", graph.linear(placed, turned), graph.binary("MAXIMUM", area, LEAST))
-    corner = np.zeros((COLUMNS, 4))  # without the half pixel by which a sampler's region is moved
-    corner[2, :2] = corner[6, 2:] = 1
-    corner[[0, 1], :2] = corner[[4, 5], 2:] = 0.5 / side
-    moved = graph.binary("MUL", slopes, graph.linear(placed, corner, -0.5))
+    corner = graph.linear(placed, np.repeat(corner_matrix(side), 2, axis=1), -0.5)
+    moved = graph.binary("MUL", slopes, corner)
     return slopes, graph.linear(moved, np.array([[-1, 0], [0, -1], [-1, 0], [0, -1]])), area

@@ -41,22 +41,22 @@ def circle_tracks(graph: AnswerGraph, rows: int, there: int, matrix: Array, scal
     """The tracks (n, 8) of squares around circles: ``matrix`` (columns, 4) makes of ``rows`` a circle's middle, and the
     turned line from there to a point on it. As ``alignment_rectangles``, and their transformation.
     """
-    found = graph.linear(rows, matrix)
-    middle, line = graph.part(found, 1, 0, 2), graph.part(found, 1, 2, 4)
-    side = graph.binary("MUL", length_of(graph, line), 2.0)
-    return placed_tracks(
-        graph, middle, graph.join([side, side], 1), direction_of(graph, line), there, scale, shift=0.0, square=False
-    )
-
-
-def length_of(graph: AnswerGraph, line: int) -> int:
-    """The lengths (n, 1) of vectors (n, 2)."""
-    return graph.unary("SQRT", graph.reduced("SUM", graph.binary("MUL", line, line), 1))
+    line = graph.linear(rows, matrix[:, 2:])
+    length = graph.unary("SQRT", graph.reduced("SUM", graph.binary("MUL", line, line), 1))
+    places, sides, lengths, present = np.zeros((4, COLUMNS)), *np.zeros((3, 1, COLUMNS))
+    places[[0, 1, 2, 3], [0, 1, 4, 5]] = 1
+    sides[:, 2:4], lengths[:, 4:6], present[:, 6:] = 2 * scale, 1, 1
+    # Sums of columns: a join would be a step for each of its parts.
+    divisors = graph.binary("MAXIMUM", graph.linear(length, lengths, 1 - lengths[0]), LEAST)
+    tracks = graph.binary("DIV", graph.linear(rows, matrix @ places), divisors)
+    tracks = graph.binary("ADD", graph.linear(length, sides), tracks)
+    return graph.binary("ADD", graph.linear(there, present), tracks)
 
 
 def direction_of(graph: AnswerGraph, line: int) -> int:
     """Cosine and sine (n, 2) of the direction of vectors (n, 2)."""
-    return graph.binary("DIV", line, graph.binary("MAXIMUM", length_of(graph, line), LEAST))
+    length = graph.unary("SQRT", graph.reduced("SUM", graph.binary("MUL", line, line), 1))
+    return graph.binary("DIV", line, graph.binary("MAXIMUM", length, LEAST))
 
 
 def placed_tracks(
@@ -175,3 +175,13 @@ def regions(graph: AnswerGraph, tracks: int, size: Size, side: int) -> int:
     matrix[[0, 2], [2, 6]], matrix[[1, 3], [2, 6]] = -half, (half, -half)
     moved[[2, 6]] = 0.5
     return graph.linear(products, matrix, moved)
+
+
+def corner_matrix(side: int) -> Array:
+    """The matrix (8, 2) from a region to its corner in pixels, and half a pixel more: ``regions`` moves a region by
+    half a pixel of the picture, and back by half a pixel of the network.
+    """
+    matrix = np.zeros((COLUMNS, 2))
+    matrix[2, 0] = matrix[6, 1] = 1
+    matrix[[0, 1], 0] = matrix[[4, 5], 1] = 0.5 / side
+    return matrix

@@ -10,7 +10,7 @@ from ...embedded_network import input_side
 from ...model_metadata import read_metadata
 from ..core.chain import Chain, ChainModels, Normalization, Size, letterbox
 from ..graphs.detecting import Settings, detecting
-from ..graphs.pose import COUNT, PERSON, looking
+from ..graphs.pose import COUNT, PERSON, VALUES, looking
 
 
 def pose_chain(
@@ -18,7 +18,7 @@ def pose_chain(
 ) -> Chain:
     """The chain of a bundle's files, which were checked, for pictures of ``size`` (width, height).
 
-    A row has 33 x, y and z in pixels (of the width for z) and in metres, 33 visibilities and presences,
+    A row has x, y and z in pixels (of the width for z), visibility, presence, x, y and z in metres of 33 landmarks,
     the probability of a person, and the number of the region from 1 on, or 0 if nobody is there. With ``masks`` a frame
     also writes the mask of each region, (1, height, width, 1), zeros if nobody is there.
     """
@@ -29,6 +29,6 @@ def pose_chain(
     models = ChainModels(
         detecting(detector, PERSON, letterbox(size), size, side, settings),
         look, feedback, [Normalization(each.mean or (0.0,), each.std or (1.0,)) for each in normalizations],
-        settings.count, 8 * COUNT + 2, input_side(detector), settings.count if masks else 0,
+        settings.count, VALUES * COUNT + 2, input_side(detector), settings.count if masks else 0,
     )  # fmt: skip
     return Chain(models, size, api)

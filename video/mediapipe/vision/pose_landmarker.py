@@ -32,6 +32,7 @@ from ..core.options import BaseOptions, VisionTaskRunningMode, check_count, chec
 from ..core.task import DetectingTask
 from ..core.tracker import Tracker
 from ..graphs.detecting import Settings
+from ..graphs.pose import VALUES
 from .connections import PoseLandmarksConnections as PoseLandmarksConnections  # MediaPipe's module has it, too
 from .landmark_names import PoseLandmark as PoseLandmark
 from .pose_chain import pose_chain
@@ -233,12 +234,11 @@ class PosePipeline:
 
     def _result_of(self, found: Found) -> PoseLandmarkerResult:
         rows, (width, height), masks = found
-        units = np.array([width, height, width], np.float32)
-        points, world = rows[:, : 6 * COUNT].reshape(-1, 2, COUNT, 3).swapaxes(0, 1)
-        sure = rows[:, 6 * COUNT : 8 * COUNT].reshape(-1, 2, COUNT).swapaxes(1, 2)
+        points = rows[:, : VALUES * COUNT].reshape(-1, COUNT, VALUES)
+        places = points[..., :5] / np.array([width, height, width, 1, 1], np.float32)
         return PoseLandmarkerResult(
-            [normalized_landmarks(each) for each in np.concatenate([points / units, sure], axis=2)],
-            [world_landmarks(each) for each in np.concatenate([world, sure], axis=2)],
+            [normalized_landmarks(each) for each in places],
+            [world_landmarks(each) for each in points[..., [5, 6, 7, 3, 4]]],
             [masks[int(number) - 1] for number in rows[:, -1]] if self._masks else None,
         )
 
