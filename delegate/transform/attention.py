@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from ...kernels.ops.attention.attention import MOST_CHANNELS, Attention, Places
 from ...kernels.ops.convolution.fully_connected import FullyConnected
 from ...kernels.ops.convolution.matmul import MatrixProduct
+from ...kernels.ops.movement.reshape import Reshape
 from ...kernels.ops.movement.strided_copy import StridedCopy
 from ...kernels.ops.movement.transpose import Transpose
 from ...kernels.ops.pointwise.elementwise import Elementwise
@@ -35,8 +36,8 @@ class Scores:
     scale: float
     members: set[Node] = field(default_factory=set[Node])
     mask: int | None = None
-    heads: int = 1
-    """The second size of the scores, as four dimensions, at the mask."""
+    masked: tuple[int, ...] = ()
+    """The shape of the scores, as four dimensions, at the mask."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +84,8 @@ def fuse_attention(graph: Graph) -> None:
     for node in graph.forwards():
         if not isinstance(node.operation, Normalize) or node.operation.kind != "SOFTMAX" or node.epilogue:
             continue
-        scores, second = _scores(graph, node), _second_product(graph, node)
+        scores = _scores(graph, node)
+        second = None if scores is None else _second_product(graph, node, _scores_shape(graph, scores.product))
         if scores is None or second is None:
             continue
         found = _attention(graph, scores, second)
@@ -94,7 +96,7 @@ def fuse_attention(graph: Graph) -> None:
 
 
 def _scores(graph: Graph, softmax: Node) -> Scores | None:
-    """The product before a softmax, if nothing but reshapes, numbers and one mask stands between."""
+    """The product before a softmax over its columns, if only reshapes, numbers and one mask stand between."""
     found = Scores(softmax, getattr(softmax.operation, "beta", 0.0))
     tensor, reader = softmax.inputs[0], softmax
     while True:
@@ -105,7 +107,7 @@ def _scores(graph: Graph, softmax: Node) -> Scores | None:
         factor = _factor(graph, node)
         if _is_product(node):
             found.product = node
-            return found
+            return found if _is_over_keys(graph, softmax, found) else None
         if factor is not None:
             found.scale *= factor
         elif _adds_mask(node) and found.mask is None and found.scale == 1:
@@ -116,7 +118,7 @@ def _scores(graph: Graph, softmax: Node) -> Scores | None:
             (mask,) = {*node.operands} - {source}
             values = graph.tensors[mask].constant
             if values is None or values.any():
-                found.mask, found.heads = mask, shape[1]
+                found.mask, found.masked = mask, shape
             tensor, reader = source, node
             continue
         elif not is_reshape(node):
@@ -124,12 +126,28 @@ def _scores(graph: Graph, softmax: Node) -> Scores | None:
         tensor, reader = node.inputs[0], node
 
 
-def _second_product(graph: Graph, softmax: Node) -> Second | None:
-    """The product that reads the result of a softmax, if only reshapes and transpositions stand between the two."""
+def _is_over_keys(graph: Graph, softmax: Node, scores: Scores) -> bool:
+    """Whether the softmax and the mask have the scores of all keys in a row, and the mask has the queries above them.
+    A reshape may have joined or divided either.
+    """
+    rows, keys = _scores_shape(graph, scores.product)
+    if graph.tensors[softmax.inputs[0]].shape[-1] != keys:
+        return False
+    masks = () if scores.mask is None else graph.tensors[scores.mask].shape[-1:]
+    return scores.mask is None or (scores.masked[2:] == (rows, keys) and masks == (keys,))
+
+
+def _second_product(graph: Graph, softmax: Node, size: tuple[int, int]) -> Second | None:
+    """The product that reads the result of a softmax, if only reshapes and transpositions stand between the two.
+    ``size``: the numbers of queries and keys.
+    """
     members, node, turned = set[Node](), softmax, False
     while True:
         reader = graph.sole_reader(node.outputs[0])
         if reader is None:
+            return None
+        moves = _is_product(reader) or _swaps_rows(reader)
+        if moves and graph.tensors[node.outputs[0]].shape[-2:] != (size[::-1] if turned else size):
             return None
         if _is_product(reader):
             place = reader.inputs.index(node.outputs[0])
@@ -155,11 +173,12 @@ def _attention(graph: Graph, scores: Scores, second: Second) -> tuple[list[Node]
         return None
     (turned_q, turned_k), turned_v = _transposed(scores.product), _transposed(second.product)[not second.turned]
     turns = (turned_q, not turned_k, turned_v != second.turned)
-    given = zip((*scores.product.inputs, second.values), turns, strict=True)
-    operands = [_operand(graph, tensor, heads, turned=turned) for tensor, turned in given]
+    given = zip((*scores.product.inputs, second.values), (rows, keys, keys), turns, strict=True)
+    operands = [_operand(graph, tensor, (heads, size), turned=turned) for tensor, size, turned in given]
     sides = [list(_sources(graph, operand)) for operand in operands if operand is not None]
     if len(sides) < 3:
         return None
+    sides[2] = [side for side in sides[2] if side.factor == 1]  # the scores have a scale, values have none
     depth, width = (sides[number][-1].layout.dimensions[2] for number in (0, 2))
     channels = [size[0][0] if size else 1 for size in (depth, width)]
     if max(channels) > MOST_CHANNELS:
@@ -176,11 +195,11 @@ def _attention(graph: Graph, scores: Scores, second: Second) -> tuple[list[Node]
         operation = Attention(
             outer, inner, rows, keys, channels[0], channels[1], (ends[0][1], ends[1][1], ends[2][1], ends[3][1]),
             scores.scale * q.factor * k.factor, graph.tensors[result.tensor].shape,
-            scores.heads if scores.mask is not None else 0,
+            0 if scores.mask is None else scores.masked[1],
         )  # fmt: skip
-        inputs = (q.tensor, k.tensor, v.tensor, *(() if scores.mask is None else (scores.mask,)))
-        attention = Node("ATTENTION", operation, inputs, (result.tensor,))
-        return [attention, *(() if turned is None else (turned[1],))], set(result.members)
+        masks, before = ((), ()) if scores.mask is None else _with_four_dimensions(graph, scores.mask)
+        attention = Node("ATTENTION", operation, (q.tensor, k.tensor, v.tensor, *masks), (result.tensor,))
+        return [*before, attention, *(() if turned is None else (turned[1],))], set(result.members)
     return None
 
 
@@ -229,10 +248,25 @@ def _results(graph: Graph, rows: Rows, left: int = LONGEST) -> Iterator[Rows]:
     yield rows
 
 
-def _operand(graph: Graph, tensor: int, heads: int, *, turned: bool) -> Rows | None:
-    """The matrices of a tensor as rows of channels, which are the columns if they are ``turned``."""
+def _with_four_dimensions(graph: Graph, mask: int) -> tuple[tuple[int], tuple[Node, ...]]:
+    """The mask with a dimension for each of the scores', and the nodes that give it these."""
+    info = graph.tensors[mask]
+    shape = (1, 1, 1, *info.shape)[-4:]
+    if info.shape == shape:
+        return (mask,), ()
+    made = graph.new_tensor(mask, shape, None if info.constant is None else info.constant.reshape(shape))
+    return (made,), () if info.constant is not None else (Node("RESHAPE", Reshape(shape), (mask,), (made,)),)
+
+
+def _operand(graph: Graph, tensor: int, size: tuple[int, int], *, turned: bool) -> Rows | None:
+    """The matrices of a tensor as rows of channels, which are the columns if they are ``turned``. None if they are not
+    of this ``size``, heads and rows: a FULLY_CONNECTED may read rows of another length.
+    """
+    heads, count = size
     shape = graph.tensors[tensor].shape
-    if math.prod(shape[:-2]) not in (1, heads) or graph.tensors[tensor].constant is not None:
+    if shape[-1 if turned else -2] != count or graph.tensors[tensor].constant is not None:
+        return None
+    if math.prod(shape[:-2]) not in (1, heads):
         return None
     batch, rows, columns = _by_heads(shape, math.prod(shape[:-2])).dimensions
     if math.prod(shape[:-2]) != heads:

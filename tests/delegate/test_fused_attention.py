@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
@@ -98,8 +100,7 @@ def other_function(model: Model, scores: int) -> list[int]:
 
 
 @pytest.mark.parametrize("spelling", [scaled_mask, read_scores, read_shares, other_function])
-def test_what_resembles_attention_is_left_alone(spelling: object) -> None:
-    assert callable(spelling)
+def test_what_resembles_attention_is_left_alone(spelling: Callable[[Model, int], list[int]]) -> None:
     model = Model()
     q, k, v = model.parts()
     shares, *others = spelling(model, model.scores(q, k))
@@ -161,3 +162,99 @@ def test_a_long_chain_before_attention_is_followed_for_some_steps() -> None:
         q = model.reshape(model.reshape(q, 1, HEADS, TOKENS * DEPTH), 1, HEADS, TOKENS, DEPTH)
     kernels = kernels_of(model.model(model.joined(model.softmax(model.scores(q, k)), v)))
     assert "attention" in kernels
+
+
+class Plain(Formula):
+    """Queries, keys and values of two heads, each on its own, and perhaps a mask."""
+
+    SHAPES = ((1, 2, 8, 16), (1, 2, 12, 16), (1, 2, 12, 16))
+    SCORES = (1, 2, 8, 12)
+
+    def __init__(self, *mask: tuple[int, ...]) -> None:
+        super().__init__(*self.SHAPES, *mask)
+
+    def product(self, first: int, second: int, shape: tuple[int, ...], *, turned: bool = False) -> int:
+        return self.add("BATCH_MATMUL", first, second, shape=shape, adjX=False, adjY=turned)
+
+    def scores(self, *shape: int) -> int:
+        return self.reshape(self.product(0, 1, self.SCORES, turned=True), *(shape or self.SCORES))
+
+    def attention(self, scores: int, v: int = 2) -> bytes:
+        shares = self.reshape(self.add("SOFTMAX", scores, beta=1.0), *self.SCORES)
+        return self.model(self.product(shares, v, (1, 2, 8, 16)))
+
+
+def noise(model: Plain) -> list[np.ndarray]:
+    random = np.random.default_rng(3)
+    return [random.normal(0, 1, model.shape(tensor)).astype(np.float32) for tensor in model.inputs]
+
+
+MASKS = [(12,), (8, 12), (2, 8, 12), (2, 1, 12), (1, 1, 1, 12), (1, 2, 1, 12)]
+
+
+@pytest.mark.parametrize("shape", MASKS)
+def test_a_mask_of_any_rank_is_added_to_the_scores(gpu: Device, shape: tuple[int, ...]) -> None:
+    model = Plain(shape)
+    made = model.attention(model.add("ADD", model.scores(), 3))
+    assert "attention" in kernels_of(made)
+    assert error_on(gpu, made, noise(model)) < 1e-5
+
+
+def test_a_constant_mask_of_two_dimensions_is_copied_nowhere(gpu: Device) -> None:
+    """One of the past only, as text models have it."""
+    model = Plain()
+    past = np.where(np.tri(8, 12, 4, dtype=bool), 0, -1e9)
+    made = model.attention(model.add("ADD", model.scores(), model.constant(past)))
+    assert kernels_of(made) == ["attention"]
+    assert error_on(gpu, made, noise(model)) < 1e-5
+
+
+def test_scaled_values_are_scaled_before(gpu: Device) -> None:
+    model = Plain()
+    made = model.attention(model.scores(), model.add("MUL", 2, model.constant(0.5)))
+    assert "attention" in kernels_of(made)
+    assert error_on(gpu, made, noise(model)) < 1e-5
+
+
+def softmax_of_all_scores(model: Plain) -> int:
+    return model.scores(1, 2, 96)
+
+
+def softmax_of_half_rows(model: Plain) -> int:
+    return model.scores(1, 2, 16, 6)
+
+
+def masked_rows_of_all_heads(model: Plain) -> int:
+    return model.add("ADD", model.scores(16, 12), model.constant(np.arange(16).reshape(16, 1) % 5 * np.eye(1, 12)))
+
+
+def one_number_for_each_query(model: Plain) -> int:
+    return model.add("ADD", model.scores(), model.constant(np.arange(8).reshape(8, 1)))
+
+
+def one_number(model: Plain) -> int:
+    return model.add("ADD", model.scores(), model.constant(3))
+
+
+OTHER_ROWS = [
+    softmax_of_all_scores, softmax_of_half_rows, masked_rows_of_all_heads, one_number_for_each_query, one_number
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("scores", OTHER_ROWS, ids=lambda each: each.__name__)
+def test_scores_that_are_not_a_row_for_each_query_keep_their_steps(gpu: Device, scores: Callable[[Plain], int]) -> None:
+    model = Plain()
+    made = model.attention(scores(model))
+    assert "attention" not in kernels_of(made)
+    assert error_on(gpu, made, noise(model)) < 1e-5
+
+
+def test_a_layer_that_divides_the_rows_of_queries_is_no_attention(gpu: Device) -> None:
+    """FULLY_CONNECTED reads its input as rows of the length that the weights have."""
+    f = Formula((1, 4, 32), (12, 16), (12, 16))
+    scores = f.add("FULLY_CONNECTED", 0, 1, shape=(8, 12), keepNumDims=False)
+    product = f.add("BATCH_MATMUL", f.add("SOFTMAX", scores, beta=1.0), 2, shape=(8, 16), adjX=False, adjY=False)
+    model, random = f.model(product), np.random.default_rng(1)
+    assert "attention" not in kernels_of(model)
+    inputs = [random.normal(0, 1, f.shape(tensor)).astype(np.float32) for tensor in f.inputs]
+    assert error_on(gpu, model, inputs) < 1e-5
