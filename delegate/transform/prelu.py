@@ -78,7 +78,8 @@ def fuse_prelu(graph: Graph) -> None:
 
 def _computed(graph: Graph, node: Node) -> set[int]:
     """The tensors that a node reads and that are no constants; none if the node is of no use in a group."""
-    fits = isinstance(node.operation, Elementwise) or node.operation == Select(rows=False)
+    # An Elementwise without functions is a CAST: it makes numbers of truth values, which are no line through 0.
+    fits = bool(isinstance(node.operation, Elementwise) and node.epilogue) or node.operation == Select(rows=False)
     if not fits or node.integers or node.input_ops:
         return set()
     return {tensor for tensor in node.operands if graph.tensors[tensor].constant is None}

@@ -93,6 +93,12 @@ def of_two(f: Formula, x: int) -> int:
     return f.add("SUB", f.add("RELU", x), f.add("RELU", f.add("COS", x)))
 
 
+def stepped(f: Formula, x: int) -> int:
+    """x / 2 and a step of the same height: truth values are numbers here."""
+    above = f.add("CAST", f.add("GREATER", x, f.constant(0), dtype="bool"))
+    return f.add("ADD", f.add("MUL", x, f.constant(0.5)), f.add("MUL", above, f.constant(0.5)))
+
+
 def kept(f: Formula, x: int) -> int:
     """What is inside is read elsewhere, too."""
     inside = f.add("RELU", x)
@@ -100,7 +106,7 @@ def kept(f: Formula, x: int) -> int:
                  f.add("EXP", inside))  # fmt: skip
 
 
-@pytest.mark.parametrize("spelling", [shifted, doubled, of_two, kept], ids=lambda v: v.__name__)
+@pytest.mark.parametrize("spelling", [shifted, doubled, of_two, stepped, kept], ids=lambda v: v.__name__)
 def test_what_only_looks_like_it_stays(gpu: Device, spelling: Spelling) -> None:
     f = Formula(SHAPE)
     model = f.model(spelling(f, f.add("NEG", 0)))
