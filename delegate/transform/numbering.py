@@ -130,7 +130,7 @@ class Numbering:
         squared = self.parts(root, "SQRT")
         if squared is None:
             return "DIV", (dividend, divisor)
-        if self.value(dividend) == 1:
+        if self.value(dividend) == 1 and not kept:
             return "RSQRT", squared
         inverse = self._number("RSQRT", *squared)
         return "MUL", (dividend, self._number("REPEATED", inverse, kept) if kept else inverse)
