@@ -101,8 +101,11 @@ class Viewer:
         keeps: bool = True,
         fps: int = 30,
         name: str = "viewer",
+        offer: bytes | None = None,
     ) -> None:
-        """``fps`` is the camera's. ``keeps``: False keeps of each frame only its first pixels."""
+        """``fps`` is the camera's. ``keeps``: False keeps of each frame only its first pixels. ``offer`` replaces that
+        of the format.
+        """
         self.seen, self.stalls, self.kept, self._keeps = list[Seen](), False, 0, keeps
         self._layout, self._name, self._daemon = FrameLayout(format, size), name, daemon
         self._library, self._process = pw.load_pipewire(), Process(self._take)
@@ -116,7 +119,7 @@ class Viewer:
             properties = pw.properties(self._library, values)
             loop = self._library.pw_thread_loop_get_loop(self._loop)
             self._stream = self._library.pw_stream_new_simple(loop, b"viewer", properties, self._events, None)
-            offer = pw.pods(pods.offered_format(padded(size), (fps, 1), matrix_of(size), [format]))
+            offer = pw.pods(offer or pods.offered_format(padded(size), (fps, 1), matrix_of(size), [format]))
             assert not self._library.pw_stream_connect(
                 self._stream, INPUT, pw.ANY_NODE, pw.MAP_BUFFERS, offer, 1
             )  # fmt: skip

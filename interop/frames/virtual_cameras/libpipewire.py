@@ -16,7 +16,9 @@ from ...errors import SourceError
 LIBRARY = "libpipewire-0.3.so.0"
 OUTPUT, ANY_NODE = 1, 0xFFFFFFFF
 ERROR, UNCONNECTED, CONNECTING, PAUSED, STREAMING = range(-1, 4)
-MAP_BUFFERS, DRIVER = 1 << 2, 1 << 3
+MAP_BUFFERS, DRIVER, ALLOC_BUFFERS = 1 << 2, 1 << 3, 1 << 8
+DATA_MEM_FD, DATA_DMA_BUF = 2, 3
+DATA_READABLE, DATA_WRITABLE = 1, 2
 
 StateChanged = ctypes.CFUNCTYPE(None, c_void_p, c_int, c_int, c_char_p)
 ParamChanged = ctypes.CFUNCTYPE(None, c_void_p, c_uint32, c_void_p)
@@ -59,13 +61,16 @@ class Buffer(Structure):
     _fields_ = (("buffer", POINTER(SpaBuffer)), ("user_data", c_void_p), ("size", c_uint64))
 
 
+OfBuffer = ctypes.CFUNCTYPE(None, c_void_p, POINTER(Buffer))
+
+
 class StreamEvents(Structure):
     """Version 0 of the events: libpipewire calls those that are not null."""
 
     _fields_ = (
         ("version", c_uint32), ("destroy", c_void_p), ("state_changed", StateChanged), ("control_info", c_void_p),
-        ("io_changed", c_void_p), ("param_changed", ParamChanged), ("add_buffer", c_void_p),
-        ("remove_buffer", c_void_p), ("process", c_void_p), ("drained", c_void_p), ("command", c_void_p),
+        ("io_changed", c_void_p), ("param_changed", ParamChanged), ("add_buffer", OfBuffer),
+        ("remove_buffer", OfBuffer), ("process", c_void_p), ("drained", c_void_p), ("command", c_void_p),
         ("trigger_done", c_void_p),
     )  # fmt: skip
 

@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import importlib.util
+import logging
 import os
 import socket
 from pathlib import Path
 from typing import NamedTuple
 
-from ...errors import SourceError
+from ...errors import DeviceError, SourceError
+from ...gl.context import GlContext
+from ...processes.dma_buf_slots import DmaBufSlots
+from ...processes.messages import Description
 from .camera import HTTP, PIPEWIRE, SERVERS, V4L2, VirtualCamera
 from .libpipewire import load_pipewire
 from .pipewire_camera import PipewireCamera
 from .v4l2_camera import V4l2Camera, loopback_devices
 
+log = logging.getLogger("framebind.camera")
+
 DEFAULT_NAME = "framebind"
 BROWSER = "http://:8080"
 _LONGEST_NAME = 200
+_SHARED_TEXTURES = 4
 _NO_DEVICE = "there is no device of v4l2loopback: 'modprobe v4l2loopback exclusive_caps=1' makes one"
 
 
@@ -84,7 +91,23 @@ def open_camera(address: str, size: tuple[int, int], fps: float) -> VirtualCamer
         return V4l2Camera(device, size, fps)
     if len(name) > _LONGEST_NAME or not name.isprintable():
         raise SourceError(f"the name of a camera has at most {_LONGEST_NAME} characters, all of them printable")
-    return PipewireCamera(name or DEFAULT_NAME, size, fps)
+    slots = _exported_textures(size)
+    try:
+        return PipewireCamera(name or DEFAULT_NAME, size, fps, slots)
+    except SourceError:
+        if slots is not None:
+            slots.release()
+        raise
+
+
+def _exported_textures(size: tuple[int, int]) -> DmaBufSlots | None:
+    """Textures that programs can take as DMA-BUFs; None if no GL context is current, or its driver exports none."""
+    try:
+        wanted = Description("", *size, "rgba8", _SHARED_TEXTURES, 0, 0, "")
+        return DmaBufSlots.allocate(GlContext.current(), wanted)
+    except DeviceError as error:
+        log.debug("PipeWire's frames are no DMA-BUFs: %s", error)
+        return None
 
 
 def _browser() -> VirtualCameraPlace:

@@ -16,10 +16,13 @@ import numpy as np
 import numpy.typing as npt
 
 from ...errors import SourceError
+from ...gl.texture import GlTexture
+from ...processes.dma_buf_slots import DmaBufSlots
 from ...uncopied import Uncopied
 from . import libpipewire as pw
 from . import pods
 from .camera import FrameLayout, PixelFormat, matrix_of, padded
+from .own_buffers import OwnBuffers
 
 log = logging.getLogger("framebind.camera")
 
@@ -54,20 +57,27 @@ class PipewireCamera(Uncopied):
     Raises SourceError if libpipewire or the daemon is missing.
     """
 
-    def __init__(self, name: str, size: tuple[int, int], fps: float) -> None:
-        """``size`` is (width, height) of the pictures, ``fps`` their usual number per second."""
+    def __init__(self, name: str, size: tuple[int, int], fps: float, slots: DmaBufSlots | None = None) -> None:
+        """``size`` is (width, height) of the pictures, ``fps`` their usual number per second.
+
+        ``slots`` are textures of RGBA8, which are the camera's from now on: programs may take them as DMA-BUFs.
+        """
         self._library, self._name, self._size = pw.load_pipewire(), name, size
-        rate = Fraction(fps).limit_denominator(1001)
-        self._offer = pods.offered_format(padded(size), rate.as_integer_ratio(), matrix_of(size), _FORMATS)
+        self._rate = Fraction(fps).limit_denominator(1001).as_integer_ratio()
+        self._offers = [pods.offered_format(padded(size), self._rate, matrix_of(size), _FORMATS)]
         self.layout = FrameLayout(_FORMATS[0], size)
+        self._own, self._is_textured = OwnBuffers(slots) if slots is not None else None, False
+        if self._own is not None:
+            self._offers.insert(0, pods.offered_dma_buf(size, self._rate, self._own.modifier))
         self.dropped = 0
         """The number of frames for which no program had a free buffer."""
         self._watched, self._stream = threading.Event(), 0
         self._sequence, self._last_time, self._retry = 0, 0, cast("threading.Timer | None", None)
         self._is_closed = self._is_lost = False
         self._events = pw.StreamEvents(
-            state_changed=pw.StateChanged(self._state_changed), param_changed=pw.ParamChanged(self._param_changed)
-        )
+            state_changed=pw.StateChanged(self._state_changed), param_changed=pw.ParamChanged(self._param_changed),
+            add_buffer=pw.OfBuffer(self._add_buffer), remove_buffer=pw.OfBuffer(self._remove_buffer),
+        )  # fmt: skip
         self._loop = self._library.pw_thread_loop_new(b"framebind", None)
         self._library.pw_thread_loop_start(self._loop)
         self._lock = _Lock(self._library, self._loop)
@@ -96,6 +106,35 @@ class PipewireCamera(Uncopied):
         """Wait until a program takes its frames, at most so long. Returns whether one does."""
         return self._watched.wait(seconds)
 
+    @property
+    def takes_textures(self) -> bool:
+        """Whether the programs that watch have agreed on DMA-BUFs: then ``show`` gives them frames, not ``frame``."""
+        return self._is_textured
+
+    def offer_no_textures(self) -> None:
+        """Offer memory of the host only, as pictures turn out to be no textures. Who took a texture is cut off."""
+        if self._own is None:
+            return
+        with self._lock:
+            self._disconnect()
+            own, self._own, self._is_textured = self._own, None, False
+            del self._offers[0]
+            if self._connect():
+                self._retry_later()
+        own.close()
+
+    def show(self, texture: GlTexture, captured: float) -> None:
+        """Hand a texture over as the next frame, by a copy on the GPU. For one that ``takes_textures``."""
+        with self._lock:
+            buffer = self._free_buffer() if self._own is not None and self._is_textured else None
+            if buffer is None or self._own is None:
+                return
+            spa = buffer.contents.buffer.contents
+            try:
+                self._own.copy(texture, buffer)
+            finally:
+                self._hand_over(buffer, spa, captured)
+
     @contextlib.contextmanager
     def frame(self, captured: float) -> Iterator[npt.NDArray[np.uint8] | None]:
         """Give the memory of the next frame, which the watching programs have mapped, too; hand it over at the end.
@@ -103,7 +142,7 @@ class PipewireCamera(Uncopied):
         None if all buffers are with programs, as those of one that stalls.
         """
         with self._lock:  # a program that leaves takes its buffers along: not before this frame is in one
-            buffer = self._free_buffer()
+            buffer = None if self._is_textured else self._free_buffer()
             if buffer is None:
                 yield None
                 return
@@ -115,9 +154,12 @@ class PipewireCamera(Uncopied):
                 yield np.ctypeslib.as_array(memory).reshape(layout.shape)
                 chunk.size = layout.nbytes
             finally:  # an empty frame, if the block failed
-                self._stamp(spa, captured)
-                self._library.pw_stream_queue_buffer(self._stream, buffer)
-                self._library.pw_stream_trigger_process(self._stream)
+                self._hand_over(buffer, spa, captured)
+
+    def _hand_over(self, buffer: Any, spa: Any, captured: float) -> None:
+        self._stamp(spa, captured)
+        self._library.pw_stream_queue_buffer(self._stream, buffer)
+        self._library.pw_stream_trigger_process(self._stream)
 
     def _free_buffer(self) -> Any:
         """A buffer (POINTER(Buffer)) that no program holds, or None."""
@@ -128,7 +170,7 @@ class PipewireCamera(Uncopied):
             self.dropped += 1
             return None
         data = buffer.contents.buffer.contents.datas[0]
-        if not data.data or data.maxsize < self.layout.nbytes:
+        if not self._is_textured and (not data.data or data.maxsize < self.layout.nbytes):
             raise SourceError(f"PipeWire gave the camera '{self._name}' no memory for frames of {self.layout}")
         return buffer
 
@@ -153,6 +195,8 @@ class PipewireCamera(Uncopied):
             retry.join()  # it may wait for the lock
         self._library.pw_thread_loop_stop(self._loop)
         self._library.pw_thread_loop_destroy(self._loop)
+        if self._own is not None:
+            self._own.close()
 
     def _connect(self) -> int:
         """Make the node. Returns 0 or an error number."""
@@ -166,8 +210,9 @@ class PipewireCamera(Uncopied):
         self._stream = library.pw_stream_new_simple(loop, name.encode(), properties, self._events, None) or 0
         if not self._stream:
             return errno.ENOMEM
-        flags = pw.DRIVER | pw.MAP_BUFFERS
-        error = library.pw_stream_connect(self._stream, pw.OUTPUT, pw.ANY_NODE, flags, pw.pods(self._offer), 1)
+        flags = pw.DRIVER | (pw.MAP_BUFFERS if self._own is None else pw.ALLOC_BUFFERS)
+        offers = pw.pods(*self._offers), len(self._offers)
+        error = library.pw_stream_connect(self._stream, pw.OUTPUT, pw.ANY_NODE, flags, *offers)
         if error < 0:
             self._disconnect()
         return max(-error, 0)
@@ -219,10 +264,25 @@ class PipewireCamera(Uncopied):
         if param != pods.PARAM_FORMAT or not pod:
             return
         name = pods.chosen_format(pw.pod_bytes(pod))
-        if name is not None:
+        if name is None:
+            return
+        self._is_textured = name == "rgba"
+        if self._is_textured and self._own is not None:
+            wanted = self._own.asked()
+        else:
             self.layout = FrameLayout(cast("PixelFormat", name), self._size)
-            asked = pw.pods(pods.buffers(self.layout.nbytes, self.layout.stride), pods.header())
-            self._library.pw_stream_update_params(self._stream, asked, 2)
+            kinds = pods.MEM_PTR | pods.MEM_FD if self._own is None else pods.MEM_FD
+            wanted = pods.buffers(self.layout.nbytes, self.layout.stride, kinds)
+        self._library.pw_stream_update_params(self._stream, pw.pods(wanted, pods.header()), 2)
+
+    def _add_buffer(self, _: int, buffer: Any) -> None:
+        """Give a new buffer its memory, if that is not PipeWire's affair."""
+        if self._own is not None:
+            self._own.add(buffer, None if self._is_textured else self.layout)
+
+    def _remove_buffer(self, _: int, buffer: Any) -> None:
+        if self._own is not None:
+            self._own.remove(buffer)
 
     def __repr__(self) -> str:
         return f"<PipewireCamera: '{self._name}', {self._size[0]}x{self._size[1]}>"

@@ -9,20 +9,23 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable
 
-_ID, _INT, _RECTANGLE, _FRACTION, _OBJECT, _CHOICE = 3, 4, 10, 11, 15, 19
+_ID, _INT, _LONG, _RECTANGLE, _FRACTION, _OBJECT, _CHOICE = 3, 4, 5, 10, 11, 15, 19
 _FORMAT, _BUFFERS, _META = 0x40003, 0x40004, 0x40005
 """Types of objects."""
 PARAM_ENUM_FORMAT, PARAM_FORMAT, _PARAM_BUFFERS, _PARAM_META = 3, 4, 5, 6
-_RANGE, _ENUM = 1, 3
-"""Kinds of choices: the default, the least and the most value; the default, and all values."""
-_MEDIA_TYPE, _MEDIA_SUBTYPE, _VIDEO_FORMAT, _VIDEO_SIZE, _VIDEO_RATE = 1, 2, 0x20001, 0x20003, 0x20004
+_RANGE, _ENUM, _FLAGS = 1, 3, 4
+"""Kinds of choices: the default, the least and the most value; the default, and all values; any of these bits."""
+_MEDIA_TYPE, _MEDIA_SUBTYPE, _VIDEO_FORMAT, _VIDEO_MODIFIER, _VIDEO_SIZE, _VIDEO_RATE = 1, 2, *range(0x20001, 0x20005)
+_MANDATORY = 1 << 3
+"""The flag of a property without which no format is agreed on."""
 _COLOR_RANGE, _COLOR_MATRIX = 0x2000C, 0x2000D
 _VIDEO, _RAW, _LIMITED = 2, 1, 2
 _MATRICES = {"bt709": 3, "bt601": 4}
-VIDEO_FORMATS = {"nv12": 23, "yuy2": 4}
+VIDEO_FORMATS = {"nv12": 23, "yuy2": 4, "rgba": 11}
 META_HEADER = 1
 HEADER_BYTES = 32
-_MEM_PTR, _MEM_FD = 1 << 1, 1 << 2
+MEM_PTR, MEM_FD, DMA_BUF = 1 << 1, 1 << 2, 1 << 3
+"""Kinds of memory."""
 
 
 def _pod(kind: int, body: bytes) -> bytes:
@@ -30,9 +33,9 @@ def _pod(kind: int, body: bytes) -> bytes:
 
 
 def _object(kind: int, param: int, values: Iterable[tuple[int, bytes]]) -> bytes:
-    return _pod(
-        _OBJECT, struct.pack("=II", kind, param) + b"".join(struct.pack("=II", k, 0) + pod for k, pod in values)
-    )
+    flagged = ((key, _MANDATORY if key == _VIDEO_MODIFIER else 0, pod) for key, pod in values)
+    body = b"".join(struct.pack("=II", key, flags) + pod for key, flags, pod in flagged)
+    return _pod(_OBJECT, struct.pack("=II", kind, param) + body)
 
 
 def _choice(choice: int, kind: int, values: list[int]) -> bytes:
@@ -60,6 +63,18 @@ def offered_format(size: tuple[int, int], rate: tuple[int, int], matrix: str, fo
     ])  # fmt: skip
 
 
+def offered_dma_buf(size: tuple[int, int], rate: tuple[int, int], modifier: int) -> bytes:
+    """The offer of RGBA in DMA-BUFs of that modifier, as ``offered_format``. Who does not know modifiers ignores it."""
+    return _object(_FORMAT, PARAM_ENUM_FORMAT, [
+        (_MEDIA_TYPE, _value(_ID, _VIDEO)),
+        (_MEDIA_SUBTYPE, _value(_ID, _RAW)),
+        (_VIDEO_FORMAT, _value(_ID, VIDEO_FORMATS["rgba"])),
+        (_VIDEO_MODIFIER, _value(_LONG, modifier & 0xFFFFFFFF, modifier >> 32)),
+        (_VIDEO_SIZE, _value(_RECTANGLE, *size)),
+        (_VIDEO_RATE, _value(_FRACTION, *rate)),
+    ])  # fmt: skip
+
+
 def chosen_format(pod: bytes) -> str | None:
     """The name in VIDEO_FORMATS of the format that was chosen of an offer; None if it is none of these."""
     size, kind = struct.unpack_from("=II", pod)
@@ -75,15 +90,15 @@ def chosen_format(pod: bytes) -> str | None:
     return None
 
 
-def buffers(nbytes: int, stride: int) -> bytes:
-    """The buffers that a stream wants: each one block of memory that both processes map."""
-    counts = [4, 2, 8]
+def buffers(nbytes: int, stride: int, kinds: int = MEM_PTR | MEM_FD, blocks: int = 1, most: int = 8) -> bytes:
+    """The buffers that a stream wants, ``most`` at most: blocks of memory of one of the kinds."""
+    counts = [4, 2, most]
     return _object(_BUFFERS, _PARAM_BUFFERS, [
         (1, _choice(_RANGE, _INT, counts)),
-        (2, _value(_INT, 1)),
+        (2, _value(_INT, blocks)),
         (3, _value(_INT, nbytes)),
         (4, _value(_INT, stride)),
-        (6, _value(_INT, _MEM_PTR | _MEM_FD)),
+        (6, _choice(_FLAGS, _INT, [kinds])),
     ])  # fmt: skip
 
 

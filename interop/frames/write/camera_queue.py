@@ -1,4 +1,7 @@
-"""Pictures on their way to a virtual camera: packed to luma and chroma, and read into memory that its viewers share."""
+"""Pictures on their way to a virtual camera: packed to luma and chroma, and read into memory that its viewers share.
+
+Viewers of PipeWire that take DMA-BUFs get textures, without a copy to the CPU.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,7 @@ from ..paint.marks import Marks
 from ..paint.marks_on_textures import Overlay
 from ..virtual_cameras.camera import VirtualCamera
 from ..virtual_cameras.packing import Packer
+from ..virtual_cameras.pipewire_camera import PipewireCamera
 
 
 class TextureCameraQueue:
@@ -39,6 +43,9 @@ class TextureCameraQueue:
             self._overlay = self._overlay or Overlay()
             self._overlay.draw(texture, marks)
         if not self._camera.is_watched:
+            return
+        if isinstance(self._camera, PipewireCamera) and self._camera.takes_textures:
+            self._camera.show(texture, clock.perf_counter())
             return
         with self._camera.frame(clock.perf_counter()) as memory:
             if memory is None:
