@@ -50,7 +50,7 @@ class DeviceSlots(Slots):
         uuid, device = _gpu(context)
         allocations = [device.allocate(description.slot_nbytes) for _ in range(description.slots)]
         description = replace(description, allocated=allocations[0].nbytes, gpu=uuid.hex())
-        return cls(context, description, [allocation.export() for allocation in allocations], allocations)
+        return cls(context, description, _exported(allocations), allocations)
 
     @classmethod
     def adopt(cls, context: GlContext, description: Description, descriptors: list[int]) -> DeviceSlots:
@@ -58,7 +58,7 @@ class DeviceSlots(Slots):
         return cls(context, description, descriptors, [])
 
     def descriptors(self) -> list[int]:
-        return [allocation.export() for allocation in self._allocations]
+        return _exported(self._allocations)
 
     def put(self, slot: int, texture: GlTexture) -> None:
         copy_to_buffer(texture, self._buffers[slot].id)
@@ -70,6 +70,18 @@ class DeviceSlots(Slots):
         self._allocations = []
         for buffer in self._buffers:
             buffer.release()
+
+
+def _exported(allocations: list[vulkan.Allocation]) -> list[int]:
+    """A file descriptor of each. Raises DeviceError, and leaves none then."""
+    descriptors = list[int]()
+    try:
+        for allocation in allocations:
+            descriptors.append(allocation.export())
+    except DeviceError:
+        close_all(descriptors)
+        raise
+    return descriptors
 
 
 def _gpu(context: GlContext) -> tuple[bytes, vulkan.VulkanDevice]:

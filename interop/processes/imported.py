@@ -17,21 +17,20 @@ from .device_slots import DeviceSlots
 from .dma_buf_slots import DmaBufSlots
 from .host_slots import CopiedSlots, PinnedSlots
 from .messages import (
+    FENCE_SECONDS,
     Description,
     FrameMessage,
     Peer,
     PeerGoneError,
+    await_fences,
     close_all,
     connect,
     wait_for_any,
-    wait_for_descriptors,
 )
 from .slots import Slots
 
 log = logging.getLogger("framebind.processes")
 
-_FENCE_SECONDS = 10.0
-"""The time in which a GPU has copied a frame, or is lost."""
 ROADS: tuple[type[Slots], ...] = (DeviceSlots, DmaBufSlots, PinnedSlots, CopiedSlots)
 
 
@@ -123,25 +122,17 @@ class ImportedTexture(Uncopied):
         return None
 
     def _take(self, message: FrameMessage) -> GlTexture:
-        self._wait_for(message)
+        if not await_fences(message.fences):
+            raise SourceError(
+                f"the GPU of process {self._peer.pid} did not write frame {message.number} of its texture within "
+                f"{FENCE_SECONDS:g} s: import the texture anew"
+            )
         if message.slot >= self._slots.description.slots:
             raise BindingError(f"process {self._peer.pid} tells of slot {message.slot}, which its texture has not")
         self._slots.get(message.slot, self.texture)
         self._reading = message, make_fence(self._context)
         self.number = message.number
         return self.texture
-
-    def _wait_for(self, message: FrameMessage, seconds: float = _FENCE_SECONDS) -> None:
-        """Wait until the exporter's GPU has written the frame. Raises SourceError if it does not."""
-        fences = list(message.fences)
-        try:
-            if fences and not wait_for_descriptors(fences, seconds):
-                raise SourceError(
-                    f"the GPU of process {self._peer.pid} did not write frame {message.number} of its texture within "
-                    f"{seconds:g} s: import the texture anew"
-                )
-        finally:
-            close_all(fences)
 
     def _give_back(self) -> None:
         """Let the exporter write the slot again whose frame was copied."""

@@ -23,6 +23,8 @@ from ..errors import BindingError, DeviceError, SourceError
 VERSION = 1
 MESSAGE_BYTES = 4096
 MAX_SLOTS, MAX_PLANES = 16, 4
+FENCE_SECONDS = 10.0
+"""The time in which a GPU has copied a frame, or is lost."""
 _PREFIX = "framebind-texture-"
 _CREDENTIALS = struct.Struct("3i")
 _FRAME = struct.Struct("<4sQI")
@@ -224,7 +226,15 @@ def wait_for_descriptors(descriptors: Sequence[int], seconds: float | None) -> b
     return bool(select.select(descriptors, [], [], seconds)[0])
 
 
-def close_all(descriptors: list[int]) -> None:
+def await_fences(fences: Sequence[int], seconds: float = FENCE_SECONDS) -> bool:
+    """Wait until the GPU has passed fences, and close them. Returns False if it has not in time."""
+    try:
+        return all(wait_for_descriptors([fence], seconds) for fence in fences)
+    finally:
+        close_all(fences)
+
+
+def close_all(descriptors: Sequence[int]) -> None:
     """Close file descriptors."""
     for descriptor in descriptors:
         os.close(descriptor)

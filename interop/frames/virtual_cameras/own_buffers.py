@@ -12,14 +12,13 @@ import numpy as np
 from ...errors import SourceError
 from ...gl.texture import GlTexture
 from ...processes.dma_buf_slots import DmaBufSlots
-from ...processes.messages import close_all, wait_for_descriptors
+from ...processes.messages import await_fences, close_all
 from . import libpipewire as pw
 from . import pods
 from .camera import FrameLayout
 
 _NO_MODIFIER = (1 << 56) - 1
 """DRM_FORMAT_MOD_INVALID of drm_fourcc.h: the driver's own layout."""
-_FENCE_SECONDS = 10.0
 
 
 class OwnBuffers:
@@ -83,12 +82,8 @@ class OwnBuffers:
         for chunk in chunks:
             chunk.size = 0
         self._slots.put(buffer.contents.user_data - 1, texture)
-        fences = self._slots.finish()
-        try:
-            if fences and not wait_for_descriptors(fences, _FENCE_SECONDS):
-                raise SourceError("the GPU did not copy a picture to PipeWire's buffer: it was reset, or is lost")
-        finally:
-            close_all(fences)
+        if not await_fences(self._slots.finish()):
+            raise SourceError("the GPU did not copy a picture to PipeWire's buffer: it was reset, or is lost")
         for chunk, (_, _, pitch) in zip(chunks, self._planes, strict=True):
             chunk.size = pitch * self._height
 

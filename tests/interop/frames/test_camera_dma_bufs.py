@@ -40,10 +40,10 @@ class Plane(NamedTuple):
 
 
 class TextureViewer(Viewer):
-    """A program that takes RGBA in DMA-BUFs of one modifier."""
+    """A program that takes RGBA in DMA-BUFs of one modifier. It keeps the descriptor of the first frame."""
 
     def __init__(self, daemon: Daemon, modifier: int, blocks: int) -> None:
-        self.planes, self._blocks = list[list[Plane]](), blocks
+        self.planes, self._blocks, self.descriptor = list[list[Plane]](), blocks, -1
         super().__init__(daemon, "nv12", SIZE, offer=pods.offered_dma_buf(SIZE, (30, 1), modifier))
 
     def _agreed(self, _: int, param: int, pod: int | None) -> None:
@@ -54,8 +54,15 @@ class TextureViewer(Viewer):
     def _take(self, _: int) -> None:
         while buffer := self._library.pw_stream_dequeue_buffer(self._stream):
             spa = buffer.contents.buffer.contents
+            if self.descriptor < 0:
+                self.descriptor = os.dup(spa.datas[0].fd)
             self.planes.append([self._plane(spa.datas[n]) for n in range(spa.n_datas)])
             self._library.pw_stream_queue_buffer(self._stream, buffer)
+
+    def close(self) -> None:
+        super().close()
+        if self.descriptor >= 0:
+            os.close(self.descriptor)
 
     def _plane(self, data: Any) -> Plane:
         chunk = data.chunk.contents
@@ -153,7 +160,7 @@ def test_a_viewer_gets_textures_of_a_driver_that_exports_them(context: fb.GlCont
         DmaBufSlots.allocate(context, Description("", *SIZE, "rgba8", 1, 0, 0, "")).release()
     except fb.DeviceError as error:
         absent("processes", str(error))
-    texture = fb.GlTexture.from_array(np.full((48, 64, 4), 9, np.uint8))
+    texture = fb.GlTexture.from_array(np.random.default_rng(2).integers(0, 256, (48, 64, 4), np.uint8))
     with fb.video.VideoWriter("pipewire:Textures", SIZE, 30.0) as camera:
         with TextureViewer(pipewire, (1 << 56) - 1, 1) as viewer:
             viewer.watch(NAME)
@@ -167,3 +174,6 @@ def test_a_viewer_gets_textures_of_a_driver_that_exports_them(context: fb.GlCont
             until(put, "frame")
             assert all(plane.kind == pw.DATA_DMA_BUF for (plane,) in viewer.planes)
             assert not fb.transfers.bytes_except("none")
+            plane = viewer.planes[0][0]
+            seen = fb.GlTexture.from_dmabuf(*SIZE, "AB24", [(viewer.descriptor, plane.offset, plane.stride)])
+            assert (seen.read() == texture.read()).all()
