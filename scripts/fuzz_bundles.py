@@ -31,7 +31,7 @@ from framebind import mp
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
-from support.video.task_bundles import bundle, one_face, one_gesture, one_hand, one_person, one_whole
+from support.video.task_bundles import bundle, one_face, one_gesture, one_hand, one_person, one_whole, strokes_files
 
 MEMORY = 4 << 30
 SECONDS = 30
@@ -80,6 +80,7 @@ def subjects() -> list[Subject]:
         Subject(vision.PoseLandmarker, vision.PoseLandmarkerOptions, masks, files_of(one_person())),
         Subject(vision.GestureRecognizer, vision.GestureRecognizerOptions, {}, files_of(one_gesture())),
         Subject(vision.HolisticLandmarker, vision.HolisticLandmarkerOptions, whole, files_of(one_whole())),
+        Subject(vision.InteractiveSegmenter, vision.InteractiveSegmenterOptions, {}, strokes_files(0, [1, 1, 1])),
     ]
 
 
@@ -119,6 +120,16 @@ def mutant(number: int, all_subjects: list[Subject]) -> tuple[Subject, bytes]:
     return subject, bundle(files)
 
 
+def use(task: Any, image: Any) -> None:
+    """Run a task on a picture."""
+    if isinstance(task, vision.InteractiveSegmenter):
+        task.set_image(image)
+        points = [vision.InteractiveSegmenterStrokePoint(0.2, 0.3), vision.InteractiveSegmenterStrokePoint(0.6, 0.8)]
+        task.segment([vision.InteractiveSegmenterStroke(vision.InteractiveSegmenterBrushMode.POSITIVE, points, True)])
+    else:
+        (task.recognize if hasattr(task, "recognize") else task.detect)(image)
+
+
 def attempt(number: int, all_subjects: list[Subject]) -> str:
     """The end that a mutant takes: "found", or the error's type and the start of its message."""
     subject, content = mutant(number, all_subjects)
@@ -126,7 +137,7 @@ def attempt(number: int, all_subjects: list[Subject]) -> str:
     image = mp.Image(mp.ImageFormat.SRGB, np.zeros((48, 64, 3), np.uint8))
     try:
         with subject.task.create_from_options(subject.options(base, **subject.arguments)) as task:
-            (task.recognize if hasattr(task, "recognize") else task.detect)(image)
+            use(task, image)
     except fb.FramebindError as error:
         return type(error).__name__
     except RuntimeError:

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from support.model_metadata import with_json
-from support.tiny_models import G, Op, T, build, constants
+from support.tiny_models import G, Op, T, build, constants, schema
 
 Array = npt.NDArray[Any]
 
@@ -167,3 +167,39 @@ def one_whole() -> bytes:
             ),
         }
     )
+
+
+def strokes_files(
+    number: int, weights: Sequence[float], metadata: bytes = bytes([8, 64, 16, 48, 24, 32, 32, 32])
+) -> dict[str, bytes]:
+    """The files of a bundle for InteractiveSegmenter whose mask is what the decoder gets: the heat map of strokes (0),
+    or the picture (1), with its three channels weighted.
+
+    ``metadata`` are messages of one byte a number: width and height of the picture, then of the heat map.
+    """
+    shapes = [(1, 32, 32, 3), (1, 48, 64, 3)]
+    return {
+        "interactive_segmentation_encoder.int8.tflite": weighted(shapes[1:], 0, np.eye(3)),
+        "interactive_segmentation_decoder.int8.tflite": weighted(shapes, number, np.array([weights])),
+        "metadata.pb": metadata,
+    }
+
+
+def echoed_strokes(number: int, weights: Sequence[float], *metadata: bytes) -> bytes:
+    """The bundle of ``strokes_files``."""
+    return bundle(strokes_files(number, weights, *metadata))
+
+
+def weighted(shapes: Sequence[tuple[int, ...]], number: int, weights: Array) -> bytes:
+    """A network whose output is input ``number``, with its channels weighted: (outputs, channels)."""
+    options = schema.Conv2DOptionsT()
+    options.strideH = options.strideW = 1
+    (*place, channels), outputs = shapes[number], len(weights)
+    tensors = [T(f"input {each}", shape) for each, shape in enumerate(shapes)]
+    first = len(shapes)
+    tensors += [
+        T("w", (outputs, 1, 1, channels), weights.astype(np.float32).reshape(outputs, 1, 1, channels)),
+        T("b", (outputs,), [0.0] * outputs), T("y", (*place, outputs)),
+    ]  # fmt: skip
+    convolution = Op("CONV_2D", [number, first, first + 1], [first + 2], options)
+    return build(G(tensors, [convolution], list(range(first)), [first + 2]))

@@ -12,39 +12,13 @@ import pytest
 import framebind as fb
 from framebind import mp
 from framebind.video.mediapipe.calculators.strokes import ADDS, LASSO, REMOVES, heat_map
-from support.tiny_models import G, Op, T, build, schema
-from support.video.task_bundles import bundle
+from support.video.task_bundles import bundle, echoed_strokes, strokes_files
 
 Array = np.ndarray[Any, Any]
 vision = mp.tasks.vision
 Brush = vision.InteractiveSegmenterBrushMode
-ENCODER, DECODER = (f"interactive_segmentation_{name}coder.int8.tflite" for name in ("en", "de"))
-METADATA = bytes([8, 64, 16, 48, 24, 32, 32, 32])
-"""The encoder's input is 64x48, the heat map 32x32."""
 RANDOM = np.random.default_rng(0)
 PICTURE = RANDOM.integers(0, 256, (60, 80, 3), np.uint8)
-
-
-def weighted(shapes: Sequence[tuple[int, ...]], number: int, weights: Array) -> bytes:
-    """A network whose output is input ``number``, with its channels weighted: (outputs, channels)."""
-    options = schema.Conv2DOptionsT()
-    options.strideH = options.strideW = 1
-    (*place, channels), outputs = shapes[number], len(weights)
-    tensors = [T(f"input {each}", shape) for each, shape in enumerate(shapes)]
-    first = len(shapes)
-    tensors += [
-        T("w", (outputs, 1, 1, channels), np.float32(weights).reshape(outputs, 1, 1, channels)),
-        T("b", (outputs,), [0.0] * outputs), T("y", (*place, outputs)),
-    ]  # fmt: skip
-    convolution = Op("CONV_2D", [number, first, first + 1], [first + 2], options)
-    return build(G(tensors, [convolution], list(range(first)), [first + 2]))
-
-
-def content_of(number: int, weights: Sequence[float], metadata: bytes = METADATA) -> bytes:
-    """A bundle whose mask has the weighted channels of the heat map (0) or of the picture (1)."""
-    shapes = [(1, 32, 32, 3), (1, 48, 64, 3)]
-    files = {ENCODER: weighted(shapes[1:], 0, np.eye(3)), DECODER: weighted(shapes, number, np.array([weights]))}
-    return bundle({**files, "metadata.pb": metadata})
 
 
 def segmenter(library: Any, path: Path) -> Any:
@@ -108,17 +82,17 @@ def test_strokes_are_drawn_as_mediapipe_draws_them() -> None:
 
 def test_networks_get_the_picture_and_the_strokes(tmp_path: Path) -> None:
     path = tmp_path / "a.task"
-    path.write_bytes(content_of(1, [0, 1, 0]))
+    path.write_bytes(echoed_strokes(1, [0, 1, 0]))
     (same,) = masks(mp, path, [PICTURE[:48, :64]], STROKES)
     np.testing.assert_allclose(same, PICTURE[:48, :64, 1] / 255, atol=1e-6)
-    path.write_bytes(content_of(0, [2, -3, 0.5]))
+    path.write_bytes(echoed_strokes(0, [2, -3, 0.5]))
     (mask,) = masks(mp, path, [PICTURE], STROKES)
     assert mask.shape == (60, 80) and mask.max() == pytest.approx(2.5) and mask.min() < -2.5, "values are not clipped"
 
 
 def test_what_is_wrong_with_strokes_and_bundles_is_told(tmp_path: Path) -> None:
     path, stroke = tmp_path / "a.task", vision.InteractiveSegmenterStroke
-    path.write_bytes(content_of(0, [1, 0, 0]))
+    path.write_bytes(echoed_strokes(0, [1, 0, 0]))
     task = segmenter(mp, path)
     point = vision.InteractiveSegmenterStrokePoint(0.5, 0.5)
     with pytest.raises(ValueError, match="Image not set - call set_image first"):
@@ -136,11 +110,11 @@ def test_what_is_wrong_with_strokes_and_bundles_is_told(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="this InteractiveSegmenter is closed"):
         task.segment([stroke(Brush.POSITIVE, [point], True)])
     for content, message in (
-        (content_of(0, [1, 0, 0], b""), r"metadata\.pb has no sizes of networks: \[0, 0, 0, 0\]"),
-        (content_of(0, [1, 0, 0], b"\xff"), r"metadata\.pb is damaged"),
-        (content_of(0, [1, 0, 0], bytes([8, 64, 16, 48, 24, 16, 32, 16])), "they are the heat map of metadata"),
-        (content_of(0, [1, 0, 0], bytes([8, 48, 16, 48, 24, 32, 32, 32])), r"has the input \[\(1, 48, 64, 3\)\]"),
-        (bundle({ENCODER: b"", DECODER: b""}), "the bundle lacks metadata"),
+        (echoed_strokes(0, [1, 0, 0], b""), r"metadata\.pb has no sizes of networks: \[0, 0, 0, 0\]"),
+        (echoed_strokes(0, [1, 0, 0], b"\xff"), r"metadata\.pb is damaged"),
+        (echoed_strokes(0, [1, 0, 0], bytes([8, 64, 16, 48, 24, 16, 32, 16])), "they are the heat map of metadata"),
+        (echoed_strokes(0, [1, 0, 0], bytes([8, 48, 16, 48, 24, 32, 32, 32])), r"has the input \[\(1, 48, 64, 3\)\]"),
+        (bundle(dict.fromkeys(strokes_files(0, [1, 0, 0]).keys() - {"metadata.pb"}, b"")), "the bundle lacks metadata"),
     ):
         path.write_bytes(content)
         with pytest.raises(fb.ModelError, match=message):
@@ -153,6 +127,6 @@ def test_masks_are_those_of_the_oracle(tmp_path: Path) -> None:
         pytest.skip("strokes came with mediapipe 1.0")
     path, pictures = tmp_path / "a.task", [PICTURE, RANDOM.integers(0, 256, (200, 120, 3), np.uint8)]
     for number, weights in ((0, [1, 0, 0]), (0, [0, 1, 0]), (0, [0, 0, 1]), (1, [1, 0, 0]), (1, [0.2, 0.3, -0.4])):
-        path.write_bytes(content_of(number, weights))
+        path.write_bytes(echoed_strokes(number, weights))
         for ours, theirs in zip(*(masks(each, path, pictures, STROKES) for each in (mp, oracle)), strict=True):
             np.testing.assert_allclose(ours, theirs, atol=1e-5)
