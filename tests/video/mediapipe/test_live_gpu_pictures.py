@@ -43,7 +43,7 @@ class Heard:
         self.threads.add(threading.get_ident())
 
 
-@pytest.mark.parametrize(("api", "kind"), [("gl", "Face"), ("gl", "Hand"), ("gl", "Pose"), ("cl", "Pose")])
+@pytest.mark.parametrize(("api", "kind"), [("gl", "Face"), ("gl", "Hand"), ("gl", "Pose")])
 def test_results_are_those_of_a_video_one_frame_late(api: str, kind: str) -> None:
     heard, times = Heard(), [10, 43, 80, 113]
     with BY_NAME[api].open_context():
