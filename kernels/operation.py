@@ -49,6 +49,8 @@ class PackedArray:
 
     rows: int
     make: Callable[[], np.ndarray]
+    exact: bool = False
+    """Whether halves may not take the place of floats: the numbers are places, such as of values in a tensor."""
 
 
 LocalArrays = tuple[tuple[str, str, int], ...]

@@ -64,9 +64,7 @@ def list_constants(lowered: Lowered, graph: Graph) -> Wanted:
     for entry in lowered.launches:
         for name, array in entry.arrays.items():
             wanted.arrays[entry.number, name] = array
-            if VALUES in name:
-                wanted.keep_f32.add((entry.number, name))
-            elif entry.exact:
+            if VALUES in name or array.exact or entry.exact:
                 wanted.keep_f32.add((entry.number, name))
             elif entry.rounds:
                 wanted.exact.add((entry.number, name))

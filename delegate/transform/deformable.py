@@ -112,7 +112,7 @@ def _maps(graph: Graph, samples: int) -> Iterator[_Map | None]:
         pixels = _source(graph, picture, graph.tensors[picture].shape, functions=False)
         columns, rows = (_source(graph, place, shape, functions=True) for place in places)
         height, width = graph.tensors[picture].shape[2:]
-        if pixels is None or columns is None or rows is None:
+        if pixels is None or columns is None or rows is None or graph.tensors[pixels.tensor].shape[-1] % 4:
             yield None
         else:
             yield _Map(pixels, columns, rows, (width, height), shape[3])

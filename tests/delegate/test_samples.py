@@ -64,3 +64,10 @@ def test_samples_of_heads_that_are_no_whole_slices_are_a_step_for_each_map(gpu: 
     kernels = kernels_of(model)
     assert "weighted_samples" not in kernels and kernels.count("bilinear_samples") == 2
     assert error_on(gpu, model, inputs) < 1e-5
+
+
+def test_the_places_of_a_large_map_are_exact_in_halves(gpu: Device) -> None:
+    """The second map begins at a slice whose number no half holds."""
+    model, inputs = deformable_attention(first=(33, 63))
+    assert kernels_of(model) == ["weighted_samples"]
+    assert error_on(gpu, model, inputs, halves=True) < 2e-3

@@ -24,10 +24,13 @@ def kernels_of(model: bytes) -> list[str]:
     return [step.kernel.source.name for step in program.record().steps]
 
 
-def error_on(gpu: Device, model: bytes, inputs: Sequence[Array]) -> float:
-    """The largest error of an output beside LiteRT on the CPU, relative to the output's largest value."""
+def error_on(gpu: Device, model: bytes, inputs: Sequence[Array], *, halves: bool = False) -> float:
+    """The largest error of an output beside LiteRT on the CPU, relative to the output's largest value. With ``halves``
+    tensors are stored as such.
+    """
     interpreter = fb.Interpreter(model_content=model)
-    delegate = fb.GpuDelegate(fb.GpuDelegateOptions(backend=backend_of(gpu)))
+    options = fb.GpuDelegateOptions(backend=backend_of(gpu), is_precision_loss_allowed=halves)
+    delegate = fb.GpuDelegate(options)
     interpreter.modify_graph_with_delegate(delegate)
     found, expected = run_model(interpreter, list(inputs)), run_on_cpu(model, list(inputs))
     assert all(operator.runs_on == "gpu" for operator in delegate.delegated_ops())

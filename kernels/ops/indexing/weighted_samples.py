@@ -63,7 +63,7 @@ class WeightedSamples(Operation):
             "WEIGHT_QUERY": self.weight_strides[1],
         }  # fmt: skip
         launch = lowering.launch("weighted_samples", ("src", "places", "weights"), {**constants})
-        launch.arrays["points"] = PackedArray(3 * len(self.points), self._rows)
+        launch.arrays["points"] = PackedArray(3 * len(self.points), self._rows, exact=True)
         return [launch]
 
     def collapsed(self, shapes: list[tuple[int, ...]]) -> Sequence[Collapsed]:

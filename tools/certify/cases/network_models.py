@@ -162,9 +162,11 @@ def samples() -> tuple[bytes, list[Array]]:
     return f.model(Sampler(f).sampled()), [values(*picture), *around]
 
 
-def deformable_attention(width: int = 8) -> tuple[bytes, list[Array]]:
-    """Two heads' weighted samples of two maps whose pixels are rows of one tensor, for each of five queries."""
-    heads, queries, count, sizes = 2, 5, 3, ((4, 5), (2, 3))
+def deformable_attention(width: int = 8, first: tuple[int, int] = (4, 5)) -> tuple[bytes, list[Array]]:
+    """Two heads' weighted samples of two maps, the ``first`` of this height and width, whose pixels are rows of one
+    tensor, for each of five queries.
+    """
+    heads, queries, count, sizes = 2, 5, 3, (first, (2, 3))
     pixels, channels = sum(map(math.prod, sizes)), heads * width
     f = Formula(
         (1, pixels, channels), (1, queries, heads, len(sizes) * count, 2), (1, queries, heads, len(sizes) * count)
