@@ -217,7 +217,10 @@ kernels are captured as one CUDA graph, without PyTorch's own wrapper for this (
 - *torch.compile*: the whole graph by Inductor, without tuning; the same convolutions.
 
 `benchmarks/peers.py` has two more engines without figures here: `torch-compile-tuned` runs the 1x1 convolutions as
-products of matrices and tries six tiles for them, and `torch-compile-max-autotune` tunes everything.
+products of matrices and tries six tiles for them, and `torch-compile-max-autotune` tunes everything. For a model of
+yours, `python -m framebind benchmark model.tflite --backend cuda --precision f16 --compare
+torch-compile,torch-cuda-graph,litert-gpu` prints the engines beside each other, and with `--json` all samples. ONNX
+Runtime is not among them, because it reads no .tflite file.
 `python benchmarks/report.py` writes this page from `benchmarks/results`.
 """
 LIMITS = """

@@ -234,12 +234,25 @@ def test_pytorch_is_imported_when_it_is_measured_and_no_sooner(
         assert row.error == "not available here: it needs PyTorch (pip install torch)"
 
 
+def test_the_command_names_pytorch_among_its_peers(
+    model_path: FindModel, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Its interpreter is a module of the repository, which an installed package does not have."""
+    monkeypatch.setitem(__import__("sys").modules, "torch", None)
+    assert set(peers.TORCH) <= set(torch_peer.TORCH_WAYS)
+    found = rows(model_path(MODEL), "--backend", "cpu", "--runs", 1, "--compare", ",".join(peers.TORCH))[1:]
+    assert [row["on"] for row in found] == [torch_peer.TORCH_WAYS[name].label for name in peers.TORCH]
+    assert {row["error"] for row in found} == {"not available here: it needs PyTorch (pip install torch)"}
+    packaged = peers.in_torch("torch-compile", model_path(MODEL), 1, Schedule(), Inputs(), folder=tmp_path)
+    assert packaged.on == "torch-compile" and packaged.error.endswith("it needs a clone of framebind's repository")
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (("--backend", "metal"), "'metal' is none of gl, opengl, cl, opencl, cuda, auto, cpu"),
         (("--precision", "f64"), "'f64' is none of f32, f16, false, true"),
-        (("--compare", "torch"), "'torch' is none of litert-cpu, litert-gpu"),
+        (("--compare", "torch"), "'torch' is none of litert-cpu, litert-gpu, torch-compile"),
         (("--runs", "0"), "Invalid value for '--runs'"),
     ],
     ids=str,

@@ -1,10 +1,13 @@
-"""Measures the same models in other engines: LiteRT's CPU interpreter and its own GPU accelerator."""
+"""Measures the same models in other engines: LiteRT's CPU interpreter, its own GPU accelerator, and PyTorch."""
 
 from __future__ import annotations
 
+import importlib
 import math
+import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -99,8 +102,31 @@ def accelerated(path: Path, inputs: Inputs) -> Accelerated:
     return Accelerated(write, lambda: model.run_by_index(0, written, outputs), read)
 
 
+TORCH = "torch-compile", "torch-compile-max-autotune", "torch-cuda-graph"
+"""PyTorch's ways, which ``benchmarks/torch_peer.py`` explains."""
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+"""The folder with the interpreter for PyTorch. The repository has it, and the package does not."""
+
+
+def in_torch(
+    name: str, path: Path, threads: int, schedule: Schedule, inputs: Inputs, folder: Path = BENCHMARKS
+) -> Measurement:
+    """Measure PyTorch on CUDA in one of TORCH, in float16, with inputs and outputs on the GPU.
+
+    Its results are compared with LiteRT's first. If it does not run on this machine, ``error`` says so. ``threads`` is
+    ignored.
+    """
+    if not (folder / "torch_peer.py").is_file():
+        missing = "not available here: it needs a clone of framebind's repository"
+        return Measurement(path.stem, name, "bound", error=missing)
+    if str(folder) not in sys.path:
+        sys.path.append(str(folder))
+    return importlib.import_module("torch_peer").measure_torch(name, path, threads, schedule, inputs)
+
+
 PEERS: dict[str, Callable[[Path, int, Schedule, Inputs], Measurement]] = {
     "litert-cpu": litert_cpu,
     "litert-gpu": litert_gpu,
+    **{name: partial(in_torch, name) for name in TORCH},
 }
 """Functions by name; their arguments are model, threads, schedule and inputs."""
