@@ -102,7 +102,9 @@ class Page:
         try:
             self._server = _Server(host, port, self)
         except OSError as error:
-            raise fb.SourceError(f"the page cannot be served at {host}:{port}: {error.strerror or error}") from error
+            raise fb.SourceError(
+                f"the page cannot be served at {host}:{port}: {error.strerror or error}. Take another port"
+            ) from error
         self._thread = threading.Thread(
             target=self._server.serve_forever, kwargs={"poll_interval": 0.05}, name="web page", daemon=True
         )
