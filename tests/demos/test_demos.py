@@ -209,12 +209,19 @@ def test_demos_that_were_replaced_name_what_did(old: str, new: str) -> None:
 
 def test_mistakes_with_models_that_are_not_bundled(tmp_path: Path, model_path: ModelPath) -> None:
     picture = tmp_path / "a.png"
-    for name in ("style_transfer_f16_384", "style_predict_quantized_256", "selfie_segmentation"):
+    for name in (
+        "style_transfer_f16_384",
+        "style_predict_quantized_256",
+        "selfie_segmentation",
+        "face_detection_front",
+    ):
         model_path(name)
     code, output = command_line("style_transfer", "--style", picture / "no", "--output", picture, "--frames", 1)
     assert code == 1 and "is no picture that can be read" in output
     code, output = command_line("style_transfer", "--model", "selfie_segmentation", "--output", picture, "--frames", 1)
     assert code == 1 and "the model's output (1, 256, 256, 1) is no picture of 3 channels" in output
+    code, output = command_line("style_transfer", "--model", "face_detection_front", "--output", picture, "--frames", 1)
+    assert code == 1 and "face_detection_front.tflite paints no pictures: it takes [(1, 128, 128, 3)]" in output
     many = ["--style", style.STYLES[0]] * 10
     code, output = command_line("style_transfer", *many, "--output", picture, "--frames", 1)
     assert code == 1 and "10 pictures of a style are too many" in output

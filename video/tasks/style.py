@@ -74,10 +74,14 @@ def drawing(
     """
     network, inputs = scene.network, _inputs(scene.network)
     style, variants = None, list[Variant]()
+    if set(inputs) not in ({3}, {3, 100}) or len(network.outputs) != 1:
+        raise fb.ModelError(
+            f"{network.path.name} paints no pictures: it takes {list(network.inputs.values())} and gives "
+            f"{list(network.outputs.values())}, not one picture of 3 channels for one, with or without a style of 100 "
+            "numbers"
+        )
     if set(inputs) == {3, 100}:
         style, variants = prepare_styles(styles or STYLES)
-    elif set(inputs) != {3}:
-        raise fb.ModelError(f"the model takes {sorted(inputs)} channels, not 3 (picture), or 3 and 100 (style)")
     elif styles:
         raise fb.ModelError(f"the model has one style of its own: leave out --style, or --model for '{ANY_STYLE}'")
     image, picture = inputs[3]
