@@ -67,8 +67,8 @@ class Follower:
         self._compare_with_cpu(name, bundles, arrays)
         self.expected = [self._rows(picture) for picture in self._round]
         assert len(self.expected[0]) and not len(self.expected[-1]), "nothing is found in the first frame of a round"
-        self._submitted: list[int] = []
-        """The numbers in the round of the frames whose rows were not taken."""
+        self._submitted: list[tuple[int, Array]] = []
+        """The frames whose rows were not taken: their numbers, and what is expected."""
 
     def _compare_with_cpu(self, name: str, bundles: Path, arrays: list[Array]) -> None:
         with make_task(name, bundles, masks=False) as cpu:
@@ -83,25 +83,25 @@ class Follower:
                     assert np.abs(one - other).max() <= TOLERANCE, f"frame {number}: landmarks far from the CPU's"
         self.frames = len(arrays)
 
-    def _submit(self, picture: GpuPicture) -> None:
+    def _submit(self, picture: GpuPicture) -> int:
         self.frames += 1
-        self._tracker.submit(picture, self.frames * MILLISECONDS)
+        return self._tracker.submit(picture, self.frames * MILLISECONDS)
 
     def _rows(self, picture: GpuPicture) -> Array:
-        self._submit(picture)
-        return self._tracker.take()
+        return self._tracker.take(self._submit(picture))
 
     def frame(self, number: int) -> list[bool]:
         """Submit a frame. Returns whether the rows of the one before are right, if there is one."""
-        self._submit(self._round[number % len(self._round)])
-        self._submitted.append(number % len(self._round))
+        place = number % len(self._round)
+        self._submitted.append((self._submit(self._round[place]), self.expected[place]))
         return self.last() if len(self._submitted) > 1 else []
 
     def last(self) -> list[bool]:
         """Take the oldest rows. Returns whether they are right, if there are some."""
         if not self._submitted:
             return []
-        return [np.array_equal(self._tracker.take(), self.expected[self._submitted.pop(0)])]
+        submitted, expected = self._submitted.pop(0)
+        return [np.array_equal(self._tracker.take(submitted), expected)]
 
     def resize(self) -> bool:
         """Look at a picture of another size behind the last frame of a round, and then at an empty one of this size.

@@ -13,6 +13,7 @@ import pytest
 import framebind as fb
 from framebind import mp
 from framebind.video.apis import BY_NAME
+from framebind.video.mediapipe.core.gpu_picture import gpu_picture
 from support.recording_driver import RecordingDriver
 from support.video.task_bundles import one_face, one_hand, varied_persons
 
@@ -66,6 +67,17 @@ def test_results_are_those_of_a_video_one_frame_late(api: str, kind: str) -> Non
             for texture, time in zip(textures, times, strict=True):
                 live.detect_async(texture, time)
         assert [call[0] for call in heard.calls] == expected
+
+
+def test_rows_that_nobody_took_are_not_those_of_the_next_frame() -> None:
+    with BY_NAME["gl"].open_context(), landmarker("Hand", Mode.VIDEO) as whole, landmarker("Hand", Mode.VIDEO) as other:
+        texture = fb.GlTexture.from_array(PICTURES[0])
+        expected = [whole.detect_for_video(texture, time) for time in (33, 66, 99, 132)]
+        tracker = other._pipeline.on_gpu
+        for time in (33, 66):
+            tracker.submit(gpu_picture(texture), time)
+        assert other.detect_for_video(texture, 99) == expected[2] != expected[1]
+        assert other.detect_for_video(texture, 132) == expected[3]
 
 
 def test_masks_are_those_that_were_bound_for_the_frame() -> None:

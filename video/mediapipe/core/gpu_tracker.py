@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
 from functools import partial
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -46,8 +45,8 @@ class GpuTracker(Generic[Result]):
         self._make_chain, self._count, self._result_of = make_chain, count, result_of
         self._chain: Chain | None = None
         self._made_for: tuple[Size, str] | None = None
-        self._rows = deque[Array]()
-        """The rows that were read, but not taken."""
+        self._number, self._rows = 0, dict[int, Array]()
+        """The number of the last frame, and the rows that were read, but not taken, by the numbers of their frames."""
         self._forget()
 
     def _forget(self) -> None:
@@ -62,34 +61,38 @@ class GpuTracker(Generic[Result]):
         The detector runs if fewer than ``count`` things are followed. The rows of the frame before say so: they are
         waited for, if the GPU is not done with them.
         """
-        self.submit(picture, milliseconds)
-        return partial(self._result, picture.size, self.masks)
+        return partial(self._result, self.submit(picture, milliseconds), picture.size, self.masks)
 
-    def _result(self, size: Size, masks: tuple[Any, ...]) -> Result:
-        return self._result_of(Found(self.take(), size, masks))
+    def _result(self, number: int, size: Size, masks: tuple[Any, ...]) -> Result:
+        return self._result_of(Found(self.take(number), size, masks))
 
-    def submit(self, picture: GpuPicture, milliseconds: float) -> None:
-        """Submit the next frame, and start the copy of its rows: see ``begin``."""
+    def submit(self, picture: GpuPicture, milliseconds: float) -> int:
+        """Submit the next frame, and start the copy of its rows: see ``begin``. Returns the frame's number."""
         self._read()
+        for number in [*self._rows]:
+            if number < self._number:  # nobody took them
+                del self._rows[number]
         chain = self._chain_for(picture)
         hertz = 1000 / (milliseconds - self._last) if self._seen and self._last > 0 else HERTZ
         chain.submit(picture.obj, hertz, self.masks, detect=self._seen < self._count)
         chain.push()
         self._is_reading, self._last = True, milliseconds
+        self._number += 1
+        return self._number
 
-    def take(self) -> Array:
-        """The rows (n, columns) of the things in the oldest frame whose rows were not taken."""
-        if not self._rows:
+    def take(self, number: int) -> Array:
+        """The rows (n, columns) of the things in the frame of that number: the last one, or the one before."""
+        if number not in self._rows:
             self._read()
-        return self._rows.popleft()
+        return self._rows.pop(number)
 
     def _read(self) -> None:
         """Wait for the rows of the last frame, if they are on their way."""
         if self._is_reading and self._chain is not None:
             rows = self._chain.take()
             self._is_reading = False
-            self._rows.append(rows[rows[:, -1] > 0])
-            self._seen = len(self._rows[-1])
+            self._rows[self._number] = rows[rows[:, -1] > 0]
+            self._seen = len(self._rows[self._number])
 
     def _chain_for(self, picture: GpuPicture) -> Chain:
         made_for = picture.size, picture.api.name
