@@ -2,7 +2,7 @@
 # Makes .venv: `setup.sh demo` with what the package itself needs, `setup.sh all` with the tools and tests as well. On Debian
 # or Ubuntu it installs the system packages that are missing: a software GL driver and the libraries that opencv-python and
 # GLFW load; for `all` also software OpenCL, and what the tests run (a virtual screen, an API tracer, an RTSP
-# server, PipeWire's daemon, the libraries of Qt).
+# server, PipeWire's daemon, a browser, the libraries of Qt).
 set -eu
 cd "$(dirname "$0")/.."
 python=${PYTHON:-python3}
@@ -15,6 +15,8 @@ if [ "$1" = all ]; then
 libxcb-cursor0 libxcb-icccm4 libxcb-keysyms1 libxcb-image0 libxcb-render-util0 libxcb-shape0 libxkbcommon-x11-0
 libdbus-1-3 libfontconfig1 gir1.2-gst-rtsp-server-1.0 python3-gi
 pipewire-bin"
+    # Ubuntu's package of that name is a snap, which apt-get does not install.
+    if grep -qs '^ID=debian' /etc/os-release; then packages="$packages chromium"; fi
     requirement=".[dev]"
 fi
 

@@ -2,7 +2,8 @@
 
     python benchmarks/video/browser.py [--viewers 20] [--seconds 10] [--size 1280x720] [--fps 30]
 
-The pictures are arrays, so that no GPU works. CPU seconds are those of this process, which converts, encodes and sends.
+The pictures are arrays, so that no GPU works. CPU seconds are those of this process, which converts, encodes and sends;
+those of the encoder are its thread's and the native ones, which are its own.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from urllib.parse import urlsplit
 
 import numpy as np
 import typer
+from thread_seconds import NATIVE, thread_seconds
 
 import framebind as fb
 
@@ -74,18 +76,21 @@ def main(
         process = context.Process(target=view_all, args=(camera.address, viewers, seconds, results))
         process.start()
         camera.wait_until_watched(60)
-        began, cpu, count = time.perf_counter(), time.process_time(), 0
+        began, before, count = time.perf_counter(), thread_seconds(), 0
         while process.is_alive() and results.empty():
             camera.put(pictures[count % 8])
             count += 1
             time.sleep(max(began + count / fps - time.perf_counter(), 0))
-        wall, cpu = time.perf_counter() - began, time.process_time() - cpu
+        wall, took = time.perf_counter() - began, thread_seconds(before)
         found = results.get(timeout=60)
         process.join()
     frames, first = [row[0] for row in found], [row[1] for row in found]
     print(f"{size} at {fps:g} frames per second, {viewers} viewers in one process, {wall:.1f} s, {count} pictures put")
     print(f"frames per viewer: {min(frames)} to {max(frames)}; first after {min(first):.2f} to {max(first):.2f} s")
-    print(f"CPU of the camera's process: {100 * cpu / wall:.0f}% of a core")
+    encoder = 100 * (took.get(NATIVE, 0.0) + took["framebind encodes a camera"]) / wall
+    print(
+        f"CPU of the encoder: {encoder:.0f}% of a core; of all else: {100 * sum(took.values()) / wall - encoder:.0f}%"
+    )
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ WAIT_SECONDS = 60.0
 """Seconds that a page may take to be as a test expects: other programs share the processor."""
 _OPTIONS = (
     "--headless", "--no-sandbox", "--no-first-run", "--disable-gpu", "--hide-scrollbars", "--remote-debugging-pipe",
-    "--autoplay-policy=no-user-gesture-required",
+    "--autoplay-policy=no-user-gesture-required", "--disable-features=WebRtcHideLocalIpsWithMdns",
 )  # fmt: skip
 _BETWEEN = ("Not attached to an active page", "Cannot find default execution context", "context was destroyed")
 """Parts of the errors of a page whose next document is not there yet."""
@@ -42,9 +42,9 @@ class Browser:
         os.close(theirs_in)
         os.close(theirs_out)
         self._buffer, self._session = b"", ""
-        targets = self._call("Target.getTargets")["targetInfos"]
+        targets = self.call("Target.getTargets")["targetInfos"]
         page = next(each["targetId"] for each in targets if each["type"] == "page")
-        self._session = self._call("Target.attachToTarget", targetId=page, flatten=True)["sessionId"]
+        self._session = self.call("Target.attachToTarget", targetId=page, flatten=True)["sessionId"]
 
     def __enter__(self) -> Browser:
         return self
@@ -58,14 +58,14 @@ class Browser:
     def open(self, address: str, size: tuple[int, int]) -> None:
         """Show a page on a screen of ``size`` (width, height)."""
         width, height = size
-        self._call(
+        self.call(
             "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 500
         )
-        self._call("Page.navigate", url=address)
+        self.call("Page.navigate", url=address)
 
     def value(self, script: str) -> Any:
         """The value of a JavaScript expression in the page."""
-        answer = self._call("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
+        answer = self.call("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
         assert "exceptionDetails" not in answer, answer["exceptionDetails"]
         return answer["result"].get("value")
 
@@ -78,9 +78,9 @@ class Browser:
 
     def picture(self) -> bytes:
         """The screen as a PNG file."""
-        return base64.b64decode(self._call("Page.captureScreenshot", format="png")["data"])
+        return base64.b64decode(self.call("Page.captureScreenshot", format="png")["data"])
 
-    def _call(self, method: str, **parameters: Any) -> dict[str, Any]:
+    def call(self, method: str, **parameters: Any) -> dict[str, Any]:
         """Send a command, and again while the page is between two documents."""
         end = time.monotonic() + WAIT_SECONDS
         while "error" in (answer := self._ask(method, parameters)):

@@ -292,6 +292,7 @@ REPEATED: Mapping[str, Callable[[Mapping[str, Any]], bool]] = {
     "test_watch.py::test_networks_of_any_size_are_shared_by_size": _always,  # it compiles the style model twice
     "test_watch.py::test_a_signal_ends_it_in_good_order": _always,  # a process of its own
     "test_page.py::test_the_page_in_a_browser": _always,
+    "test_camera_in_chromium.py::test_it_shows_and_decodes_the_frames": _on("count", 300),  # 60 show the same
     "test_bundled_model.py::test_it_is_as_near_to_its_teacher_as_its_figures_say": _always,
     "test_bundled_model.py::test_it_runs_on_the_gpu_at_any_size_as_on_the_cpu": _on("width", 256, 384, 512),
 }

@@ -24,7 +24,7 @@ log = logging.getLogger("framebind.cameras")
 CLOCK = 90_000
 """Units of time per second in packets, as RTP has for video."""
 _NAMES = ("h264_nvenc", "libx264")
-_LIVE = {
+OPTIONS = {
     "h264_nvenc": {"preset": "p1", "tune": "ull", "zerolatency": "1", "profile": "baseline", "forced-idr": "1"},
     "libx264": {"preset": "superfast", "tune": "zerolatency", "profile": "baseline", "sc_threshold": "0"},
 }
@@ -153,7 +153,7 @@ class _H264:
         codec.gop_size, codec.max_b_frames = max(round(self._fps * _KEY_SECONDS), 1), 0
         codec.colorspace = MATRIX_NUMBERS[self._layout.colours.matrix].colorspaces[0]
         codec.color_range = 1
-        codec.options = _LIVE[name]
+        codec.options = OPTIONS[name]
         return codec
 
 

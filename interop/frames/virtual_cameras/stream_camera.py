@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import queue
+import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -21,15 +22,17 @@ from ...errors import SourceError
 from ...uncopied import Uncopied
 from ..decode.addresses import masked_address
 from .camera import FrameLayout
-from .live_encoder import CLOCK, LiveEncoder
+from .live_encoder import CLOCK, OPTIONS, LiveEncoder
 
 log = logging.getLogger("framebind.cameras")
 
 _FORMATS = {"rtsp": "rtsp", "rtsps": "rtsp", "srt": "mpegts", "whip": "whip"}
 """FFmpeg's muxers by the scheme of the address."""
 _OPTIONS = {"rtsp": {"rtsp_transport": "tcp"}}
+_PORTS = {"rtsp": 554, "rtsps": 322, "http": 80, "https": 443}
+"""The ports of protocols over TCP, by the scheme that FFmpeg sees."""
 _SECONDS = 10.0
-"""Seconds that opening and a write may take."""
+"""Seconds that connecting, opening and a write may take each."""
 _RETRY_SECONDS = 2.0
 _QUEUE = 60
 
@@ -43,13 +46,14 @@ class StreamCamera(Uncopied):
 
     is_watched = True
 
-    def __init__(self, address: str, size: tuple[int, int], fps: float) -> None:
-        self.layout, self._fps, self._address = FrameLayout("nv12", size), fps, address
+    def __init__(self, address: str, size: tuple[int, int], fps: float, seconds: float = _SECONDS) -> None:
+        """Connect within ``seconds``."""
+        self.layout, self._fps, self._address, self._seconds = FrameLayout("nv12", size), fps, address, seconds
         self.shown = masked_address(address)
         self._packets = queue.Queue[av.Packet | None](_QUEUE)
         self._encoder = LiveEncoder(self.layout, fps)
         try:
-            self._output: _Output | None = _Output(address, self.layout, fps)
+            self._output: _Output | None = _Output(address, self.layout, fps, seconds)
         except SourceError:
             self._encoder.close()
             raise
@@ -99,7 +103,7 @@ class StreamCamera(Uncopied):
 
     def _open_again(self) -> None:
         try:
-            self._output = _Output(self._address, self.layout, self._fps)
+            self._output = _Output(self._address, self.layout, self._fps, self._seconds)
         except SourceError:
             return
         log.info("%s takes frames again", self.shown)
@@ -109,18 +113,21 @@ class StreamCamera(Uncopied):
 class _Output:
     """FFmpeg's writer of a stream, from the first key frame on."""
 
-    def __init__(self, address: str, layout: FrameLayout, fps: float) -> None:
+    def __init__(self, address: str, layout: FrameLayout, fps: float, seconds: float) -> None:
         scheme = urlsplit(address).scheme
         place = _whip_place(address) if scheme == "whip" else address
         try:
+            _reach(place, seconds)
             self._container: Any = av.open(
-                place, "w", format=_FORMATS[scheme], options=_OPTIONS.get(scheme, {}), timeout=_SECONDS
+                place, "w", format=_FORMATS[scheme], options=_OPTIONS.get(scheme, {}), timeout=seconds
             )
             width, height = layout.padded
-            self._stream = self._container.add_mux_stream(
-                "h264", rate=Fraction(fps).limit_denominator(1000), width=width, height=height, pix_fmt="yuv420p"
-            )
-            self._stream.time_base = Fraction(1, CLOCK)
+            # Its encoder is opened, but encodes nothing: WHIP and RTSP describe a stream by what an encoder says of it.
+            self._stream = self._container.add_stream(
+                "libx264", rate=Fraction(fps).limit_denominator(1000), width=width, height=height, pix_fmt="nv12",
+                options=dict(OPTIONS["libx264"]),
+            )  # fmt: skip
+            self._stream.codec_context.time_base = self._stream.time_base = Fraction(1, CLOCK)
             self._container.start_encoding()
         except (FFmpegError, OSError, ValueError) as error:
             # Without its cause, which has the whole address.
@@ -147,7 +154,18 @@ def _whip_place(address: str) -> str:
     return ("http" if host in ("localhost", "127.0.0.1", "::1") else "https") + address.removeprefix("whip")
 
 
+def _reach(place: str, seconds: float) -> None:
+    """Connect to a server of TCP once, or raise OSError: no other Python thread runs while FFmpeg waits for one."""
+    parts = urlsplit(place)
+    if parts.scheme in _PORTS:
+        port = parts.port or _PORTS[parts.scheme]
+        socket.create_connection((parts.hostname or "", port), timeout=seconds).close()
+
+
 def _reason(error: Exception, scheme: str) -> str:
     if "Protocol not found" in str(error):
         return f"the FFmpeg of this PyAV has no {scheme}: install PyAV from source beside an FFmpeg that has"
-    return getattr(error, "strerror", None) or type(error).__name__
+    reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
+    if scheme == "whip" and int(av.__version__.partition(".")[0]) < 19:
+        return f"{reason}. The FFmpeg of PyAV {av.__version__} agrees with no WHIP server that was tried: PyAV 19 does"
+    return reason

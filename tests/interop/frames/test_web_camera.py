@@ -21,6 +21,7 @@ import numpy.typing as npt
 import pytest
 
 import framebind as fb
+from framebind.interop.frames.virtual_cameras.stream_camera import StreamCamera
 from framebind.interop.frames.virtual_cameras.web_camera import VIEWERS, WebCamera
 from support.environment import absent
 from support.video.rtsp_server import RtspServer, why_absent
@@ -266,3 +267,28 @@ def _decoded(place: Path) -> int:
 def test_servers_that_take_nothing_are_said(address: str) -> None:
     with fb.GlContext.headless(), pytest.raises(fb.SourceError, match="takes no frames"):
         fb.video.VideoWriter(address, SIZE, RATE)
+
+
+def test_a_server_that_does_not_answer_stops_no_other_thread() -> None:
+    """Nobody takes a connection from a full queue: opening waits, and Python's other threads run."""
+    with socket.create_server(("127.0.0.1", 0), backlog=0) as server:
+        port, waiting = server.getsockname()[1], list[socket.socket]()
+        for _ in range(4):
+            waiting.append(socket.socket())
+            waiting[-1].setblocking(False)
+            waiting[-1].connect_ex(("127.0.0.1", port))
+        ticks, is_over = list[float](), threading.Event()
+
+        def tick() -> None:
+            while not is_over.wait(0.05):
+                ticks.append(time.monotonic())
+
+        thread = threading.Thread(target=tick)
+        thread.start()
+        with pytest.raises(fb.SourceError, match="takes no frames: timed out"):
+            StreamCamera(f"rtsp://127.0.0.1:{port}/in", SIZE, RATE, seconds=1.0)
+        is_over.set()
+        thread.join()
+        for each in waiting:
+            each.close()
+    assert len(ticks) >= 10
