@@ -38,8 +38,6 @@ _PROGRESSIVE, _EXTENDED, _LIMITED = 1, 0xFEEDCAFE, 2
 _COLOURS = {"bt601": (1, 1, 1), "bt709": (3, 2, 1)}
 """Numbers of colour space, encoding and transfer function."""
 _YUYV = int.from_bytes(b"YUYV", "little")
-_EVENT_DATA = 8
-_BUFFER = 256
 
 
 class System(Protocol):

@@ -105,10 +105,6 @@ class TransposeConvolution(Operation):
         numbers = apart.transpose(2, 4, 0, 1, 3, 5).reshape(4 * parts * up * across, *taps, depth)
         return pairs_of_bytes(numbers) if self.by_bytes else numbers
 
-    def _has_zeros(self, window: Window) -> bool:
-        """Whether too many of its products would be with zeros."""
-        return math.prod(self.strides) * math.prod(window.size) > 2 * math.prod(self.weights.shape[1:3])
-
     def _tiled(self, lowering: Lowering, window: Window, grid: Grid) -> Launch | None:
         """One dispatch by tiles in local memory; None if there is too little work, or if too many of its products would
         be with zeros.
