@@ -131,7 +131,10 @@ class WebCamera(Uncopied):
         try:
             await site.start()
         except OSError as error:
-            raise SourceError(f"nothing can be served at {host}:{port}: {error.strerror or error}") from error
+            raise SourceError(
+                f"nothing can be served at {host}:{port}: {error.strerror or error}; name another port, or 0 for any "
+                f"free one"
+            ) from error
         port = self._runner.addresses[0][1]
         shown = f"[{host}]" if ":" in host else host
         return f"http://{shown}:{port}/" + (f"?token={self._token}" if self._token else "")

@@ -71,12 +71,12 @@ def get(camera: fb.video.VideoWriter, path: str, **headers: str) -> http.client.
 
 
 class Viewer(threading.Thread):
-    """A peer of WebRTC, on a thread of its own: it notes each frame that it decodes."""
+    """A peer of WebRTC, on a thread of its own: it notes each frame that it decodes. ``stalls``: it does nothing."""
 
     def __init__(self, address: str) -> None:
         super().__init__(daemon=True)
         self.address, self.frames, self.asked = address, list[av.VideoFrame](), 0.0
-        self.first = 0.0
+        self.first, self.stalls = 0.0, False
         self.is_done = threading.Event()
         self.start()
 
@@ -96,6 +96,8 @@ class Viewer(threading.Thread):
         answer = await asyncio.get_running_loop().run_in_executor(None, self._post, offer)
         await connection.setRemoteDescription(RTCSessionDescription(**answer))
         while not self.is_done.is_set():
+            while self.stalls:
+                time.sleep(0.02)  # the loop does not run, so that nothing is taken or answered
             await asyncio.sleep(0.02)
         await connection.close()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -112,11 +114,15 @@ class Viewer(threading.Thread):
             self.first = self.first or time.monotonic()
 
 
-def test_webrtc_viewers_see_all_frames_within_three_seconds_in_their_colours() -> None:
+def test_webrtc_viewers_see_all_frames_within_three_seconds_and_one_that_stalls_slows_nobody(tier: str) -> None:
+    """Three viewers, and 20 in the longest tier, beside one that stalls and goes on later."""
     pytest.importorskip("aiortc")
     with page() as camera, shown(camera) as show:
-        viewers = [Viewer(camera.address) for _ in range(3)]
-        show(lambda: all(viewer.frames for viewer in viewers))
+        viewers = [Viewer(camera.address) for _ in range(20 if tier == "all" else 3)]
+        stalled = Viewer(camera.address)
+        show(lambda: stalled.frames and all(viewer.frames for viewer in viewers))
+        stalled.stalls = True
+        seen = len(stalled.frames)
         counts = [len(viewer.frames) for viewer in viewers]
         fb.transfers.reset()
         sent = 0
@@ -129,13 +135,16 @@ def test_webrtc_viewers_see_all_frames_within_three_seconds_in_their_colours() -
         show(has_sent)
         until(lambda: all(len(v.frames) - n >= 58 for v, n in zip(viewers, counts, strict=True)), "58 of 60 frames")
         assert fb.transfers.by_reason["download", "video frame"].bytes == 60 * SIZE[0] * SIZE[1] * 3 // 2
-        for viewer in viewers:
+        assert len(stalled.frames) - seen < 10, "it stalls"
+        stalled.stalls = False
+        show(lambda: len(stalled.frames) - seen > 10)
+        for viewer in (*viewers, stalled):
             assert viewer.first - viewer.asked < 3.0
             picture = viewer.frames[-1].to_ndarray(format="rgb24")
             assert picture.shape == (SIZE[1], SIZE[0], 3)
             assert np.abs(picture.reshape(-1, 3).mean(0) - COLOUR).max() < 4
             viewer.is_done.set()
-        for viewer in viewers:
+        for viewer in (*viewers, stalled):
             viewer.join(WAIT)
         until(lambda: not camera.is_watched, "end of watching")
 
