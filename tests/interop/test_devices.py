@@ -252,6 +252,28 @@ def test_lists_that_share_a_kernel_do_not_disturb_each_other(gpu: Device) -> Non
         assert np.all(written[:, :6] == offset), f"list {number} wrote elsewhere"
 
 
+def test_a_list_stays_right_if_the_first_list_of_its_kernel_goes(gpu: Device) -> None:
+    sliced = Sliced(SHAPE)
+    source = copy_source(gpu, sliced, sliced, memories=("arena", "arena"))
+    arena = gpu.buffer(8192, "arena")
+
+    def record(*offsets: int) -> Any:
+        parts = [Operand(arena, offset, sliced.nbytes) for offset in offsets]
+        return gpu.record([step(gpu, source, Operand(arena, 0, sliced.nbytes), part) for part in parts])
+
+    first, second = record(1024), record(4096, 1024)  # the second list leaves the values of the first one
+    first.release()
+    third = record(2048)
+    gpu.write(arena, np.full(2048, 7, np.float32), "test")
+    second.run()
+    gpu.write(arena, np.full(256, 9, np.float32), "test")
+    third.run()
+    out = np.empty(2048, np.float32)
+    gpu.read(arena, out, "test")
+    written = [out[offset // 4 : offset // 4 + 15 * 8].reshape(15, 8)[:, :6] for offset in (1024, 2048)]
+    assert np.all(written[0] == 7) and np.all(written[1] == 9), "the third list wrote where the first one did"
+
+
 def test_a_slot_can_be_given_another_texture_before_each_run(gpu: Device) -> None:
     shape: Shape = (1, 4, 6, 3)
     source = copy_source(gpu, Picture(shape, "rgba8", "rgb"), Dense(shape))

@@ -32,10 +32,10 @@ class GlKernel:
     """A kernel's program, linked when it is first recorded by itself: steps that are one dispatch never need it.
 
     Uniforms live in the program. A recording that needs one set of values only stores them there once and becomes the
-    ``owner``. Other recordings set their values before each use and restore the owner's afterwards. A recording that is
-    made while there is no owner, and does not become the owner, restores nothing: it is a visitor, and nobody becomes
-    the owner while ``visitors`` live. So most steps pass no values in a run. A uniform buffer per command list would
-    need a glBindBufferRange per step instead.
+    ``owner``. Other recordings are ``visitors``: they set their values before each use, and afterwards restore those of
+    the owner at that time, unless theirs were the same. Nobody becomes the owner while visitors live: they would not
+    restore a later owner's values. So most steps pass no values in a run. A uniform buffer per command list would need
+    a glBindBufferRange per step instead.
     """
 
     def __init__(self, context: GlContext, source: KernelSource) -> None:

@@ -155,18 +155,18 @@ def _claim_kernels(recording: GlRecording, steps: Sequence[Step], values: list[U
         alike = len(needed) == 1 or (
             not kernel.source.pictures and all(v.offsets[:] == needed[0].offsets[:] for v in needed)
         )
-        if kernel.owner_alive():
-            restored.append(kernel)
-        elif alike and not kernel.visitors:
+        if alike and not kernel.visitors and not kernel.owner_alive():
             kernel.owner = weakref.ref(recording)
             kernel.resident.copy_from(needed[0])
             for number in numbers:
                 values[number] = kernel.resident
             recording.owned.append(kernel)
             _store(recording.context, kernel)
-        else:
-            kernel.visitors.add(recording)
-            recording.visited.append(kernel)
+            continue
+        if kernel.owner_alive():
+            restored.append(kernel)
+        kernel.visitors.add(recording)
+        recording.visited.append(kernel)
     return restored
 
 

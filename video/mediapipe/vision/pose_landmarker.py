@@ -293,8 +293,8 @@ class PoseLandmarker(DetectingTask[PoseLandmarkerOptions, PoseLandmarkerResult])
         ----------
         masks
             As many as ``num_poses``, in the memory that the networks use, as an output takes them: textures of the
-            picture's size (r8 or r32f), or buffers of height x width float32. Each is written in each picture: with
-            probabilities from 0 to 1, and with zeros if it has no person.
+            picture's size (r32f, or r8, which OpenGL ES cannot write), or buffers of height x width float32. Each is
+            written in each picture: with probabilities from 0 to 1, and with zeros if it has no person.
 
         Raises
         ------
