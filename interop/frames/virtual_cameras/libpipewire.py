@@ -9,7 +9,7 @@ import ctypes
 import functools
 import os
 from ctypes import POINTER, Structure, c_char_p, c_int, c_int32, c_int64, c_uint32, c_uint64, c_void_p
-from typing import Any
+from typing import Any, TypeVar
 
 from ...errors import SourceError
 
@@ -51,6 +51,15 @@ class Header(Structure):
     _fields_ = (
         ("flags", c_uint32), ("offset", c_uint32), ("pts", c_int64), ("dts_offset", c_int64), ("seq", c_uint64),
     )  # fmt: skip
+
+
+class Users(Structure):
+    """struct spa_meta_busy."""
+
+    _fields_ = (("flags", c_uint32), ("count", c_uint32))
+
+
+_Meta = TypeVar("_Meta", bound=Structure)
 
 
 class SpaBuffer(Structure):
@@ -138,8 +147,17 @@ def pod_bytes(address: int) -> bytes:
 
 def header_of(buffer: SpaBuffer, kind: int) -> Header | None:
     """The header of a buffer, if it has one."""
+    return _meta_of(buffer, kind, Header)
+
+
+def users_of(buffer: SpaBuffer, kind: int) -> Users | None:
+    """The count of those that hold a buffer, if it has one: libpipewire asks for it in each stream."""
+    return _meta_of(buffer, kind, Users)
+
+
+def _meta_of(buffer: SpaBuffer, kind: int, structure: type[_Meta]) -> _Meta | None:
     for index in range(buffer.n_metas):
         meta = buffer.metas[index]
-        if meta.type == kind and meta.size >= ctypes.sizeof(Header):
-            return Header.from_address(meta.data)
+        if meta.type == kind and meta.size >= ctypes.sizeof(structure):
+            return structure.from_address(meta.data)
     return None

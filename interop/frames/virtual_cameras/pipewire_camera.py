@@ -69,6 +69,8 @@ class PipewireCamera(Uncopied):
         self._own, self._is_textured = OwnBuffers(slots) if slots is not None else None, False
         if self._own is not None:
             self._offers.insert(0, pods.offered_dma_buf(size, self._rate, self._own.modifier))
+        self._users = dict[int, pw.Users | None]()
+        """The count of those that hold a buffer, by the address of the buffer."""
         self.dropped = 0
         """The number of frames for which no program had a free buffer."""
         self._watched, self._stream = threading.Event(), 0
@@ -165,8 +167,10 @@ class PipewireCamera(Uncopied):
         """A buffer (POINTER(Buffer)) that no program holds, or None."""
         if not self._watched.is_set():
             return None
-        buffer = self._library.pw_stream_dequeue_buffer(self._stream)
-        if not buffer:
+        for _ in range(max(len(self._users), 1)):  # libpipewire looks at one, and puts it last if a program holds it
+            if buffer := self._library.pw_stream_dequeue_buffer(self._stream):
+                break
+        else:
             self.dropped += 1
             return None
         data = buffer.contents.buffer.contents.datas[0]
@@ -222,6 +226,7 @@ class PipewireCamera(Uncopied):
         if self._stream:
             stream, self._stream = self._stream, 0
             self._library.pw_stream_destroy(stream)
+        self._users.clear()
 
     def _reconnect(self) -> None:
         """Make the node anew, or try again later."""
@@ -247,6 +252,9 @@ class PipewireCamera(Uncopied):
         if not self._stream or self._is_closed:
             return
         if state == pw.STREAMING:
+            for users in self._users.values():
+                if users is not None:
+                    users.count = 0  # nobody watched: who still holds a buffer is gone, and does not return it
             self._watched.set()
         else:
             self._watched.clear()
@@ -276,11 +284,14 @@ class PipewireCamera(Uncopied):
         self._library.pw_stream_update_params(self._stream, pw.pods(wanted, pods.header()), 2)
 
     def _add_buffer(self, _: int, buffer: Any) -> None:
-        """Give a new buffer its memory, if that is not PipeWire's affair."""
+        """Note a new buffer, and give it its memory, if that is not PipeWire's affair."""
+        users = pw.users_of(buffer.contents.buffer.contents, pods.META_BUSY)
+        self._users[ctypes.addressof(buffer.contents)] = users
         if self._own is not None:
             self._own.add(buffer, None if self._is_textured else self.layout)
 
     def _remove_buffer(self, _: int, buffer: Any) -> None:
+        self._users.pop(ctypes.addressof(buffer.contents), None)
         if self._own is not None:
             self._own.remove(buffer)
 

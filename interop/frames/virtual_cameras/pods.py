@@ -22,7 +22,7 @@ _COLOR_RANGE, _COLOR_MATRIX = 0x2000C, 0x2000D
 _VIDEO, _RAW, _LIMITED = 2, 1, 2
 _MATRICES = {"bt709": 3, "bt601": 4}
 VIDEO_FORMATS = {"nv12": 23, "yuy2": 4, "rgba": 11}
-META_HEADER = 1
+META_HEADER, META_BUSY = 1, 7
 HEADER_BYTES = 32
 MEM_PTR, MEM_FD, DMA_BUF = 1 << 1, 1 << 2, 1 << 3
 """Kinds of memory."""

@@ -183,6 +183,37 @@ def test_a_viewer_that_stalls_holds_up_nobody(context: fb.GlContext, pipewire: D
 
 
 @on_gl
+def test_a_viewer_that_keeps_one_buffer_gets_all_pictures(context: fb.GlContext, pipewire: Daemon) -> None:
+    texture = fb.GlTexture(*SIZE)
+    with opened() as camera, Viewer(pipewire, "nv12", SIZE) as viewer:
+        meet(camera, viewer, texture)
+        viewer.stalls = True
+        camera.put(numbered(texture, 99))
+        until(lambda: viewer.kept == 1, "frame that is kept")
+        viewer.stalls = False
+        for number in range(100, 130):
+            camera.put(numbered(texture, number))
+            until(lambda least=number - 98: len(viewer.seen) >= least, "frame, before the next one is put")
+
+
+@on_gl
+def test_one_that_keeps_all_buffers_and_goes_leaves_them_to_the_next(context: fb.GlContext, pipewire: Daemon) -> None:
+    texture = fb.GlTexture(*SIZE)
+    with opened() as camera:
+        with Viewer(pipewire, "nv12", SIZE, name="stalls") as stalled, Viewer(pipewire, "nv12", SIZE) as viewer:
+            meet(camera, viewer, texture)
+            stalled.stalls = True
+            stalled.watch(NAME)
+            until(lambda: show(camera, texture, 1) or stalled.kept, "frame for both")
+            show(camera, texture, 30)
+        until(lambda: not camera.is_watched, "end of watching")
+        with Viewer(pipewire, "nv12", SIZE) as viewer:
+            meet(camera, viewer, texture)
+            show(camera, texture, 3)
+            until(lambda: len(viewer.seen) == 3, "3 frames")
+
+
+@on_gl
 def test_the_camera_comes_back_with_the_daemon(
     context: fb.GlContext, pipewire: Daemon, caplog: pytest.LogCaptureFixture
 ) -> None:
