@@ -42,8 +42,13 @@ def read_bundle(
         raise fb.ModelError(f"the model is no .task bundle: it is no zip archive, with {', '.join(names)}")
     found = _files(content, {*names, *optional}, most_bytes)
     if missing := [name for name in names if name not in found]:
-        raise fb.ModelError(f"the bundle lacks {', '.join(missing)}; it has {', '.join(sorted(found)) or 'none of it'}")
+        raise fb.ModelError(f"the bundle lacks {', '.join(missing)}; it has {_listed(content)}")
     return found
+
+
+def is_bundle(content: bytes) -> bool:
+    """Whether bytes are a bundle's, and not those of a model, behind which an archive of metadata may lie."""
+    return content[4:8] != b"TFL3" and zipfile.is_zipfile(io.BytesIO(content))
 
 
 def bundle_of(path: Path) -> Path | None:
@@ -96,6 +101,12 @@ def _models_of(path: Path, changed: int) -> dict[str, bytes]:
     for name in [each for each in files if each.endswith(SUFFIX)]:
         files |= _files(files[name], None, MOST_BYTES - sum(map(len, files.values())))
     return files
+
+
+def _listed(content: bytes) -> str:
+    """The first names in an archive that was read, for an error: which bundle it is."""
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        return ", ".join(repr(name)[1:-1][:80] for name in archive.namelist()[:6]) or "no file"
 
 
 def _files(content: bytes, names: set[str] | None, left: int) -> dict[str, bytes]:

@@ -11,6 +11,7 @@ import cv2
 import numpy as np
 import pytest
 
+import framebind as fb
 from framebind import mp
 from framebind.video.bundles import read_bundle
 from framebind.video.mediapipe.core.geometry_file import read_geometry
@@ -85,6 +86,15 @@ def test_a_damaged_bundle_is_refused() -> None:
     whole[200] ^= 255  # the check sum no longer fits
     with pytest.raises(ValueError, match=r"the \.task bundle is damaged"):
         _face_task(bytes(whole))
+
+
+def test_a_file_of_another_task_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "hand_landmarker.task"
+    path.write_bytes(b"\0" * 4 + bundle({"hand_detector.tflite": b"", "hand_landmarks_detector.tflite": b""}))
+    with pytest.raises(fb.ModelError, match=r"hand_landmarker\.task: the bundle lacks face_.*; it has hand_detector"):
+        vision.FaceLandmarker.create_from_model_path(str(path))
+    with pytest.raises(fb.ModelError, match=r"hand_landmarker\.task is a bundle: this task takes one network"):
+        vision.FaceDetector.create_from_model_path(str(path))
 
 
 def test_a_bundle_is_bounded() -> None:

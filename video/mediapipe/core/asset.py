@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import framebind as fb
 
-from ...bundles import MOST_BYTES
+from ...bundles import MOST_BYTES, is_bundle, read_bundle
 from .errors import MissingModelError, TaskError
 from .options import BaseOptions
 
@@ -35,3 +37,24 @@ def read_asset(options: BaseOptions) -> bytes:
     if len(content) > MOST_BYTES:
         raise fb.ModelError(f"the model has more than {MOST_BYTES >> 20} MB: it is no bundle of a task")
     return content
+
+
+def read_network(options: BaseOptions) -> bytes:
+    """The bytes of a task's one network, a ``.tflite`` file. Raises as ``read_asset``, and ModelError for a bundle."""
+    content = read_asset(options)
+    if is_bundle(content):
+        raise fb.ModelError(f"{_name(options)} is a bundle: this task takes one network, a .tflite file")
+    return content
+
+
+def read_files(options: BaseOptions, names: Sequence[str], optional: Sequence[str] = ()) -> dict[str, bytes]:
+    """The files of the task's bundle, as ``read_bundle`` gives them. Its errors name the bundle's path here."""
+    content = read_asset(options)
+    try:
+        return read_bundle(content, names, optional)
+    except fb.ModelError as error:
+        raise fb.ModelError(f"{_name(options)}: {error}") from error
+
+
+def _name(options: BaseOptions) -> str:
+    return options.model_asset_path or "model_asset_buffer"

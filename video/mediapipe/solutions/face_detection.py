@@ -7,9 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy.typing as npt
 
-from ...bundles import read_bundle
 from ..core.anchor_detector import AnchorDetector
-from ..core.asset import read_asset
+from ..core.asset import read_files, read_network
 from ..core.errors import TaskError
 from ..core.network import TaskNetwork
 from ..vision.face_detector import POINTS, face_detector
@@ -54,10 +53,10 @@ class FaceDetection(Solution):
         if model_selection not in (0, 1):
             raise TaskError(f"model_selection is 0 or 1; it is {model_selection}")
         if model_selection:
-            network = TaskNetwork(read_asset(model_of(FULL_RANGE)), FULL_RANGE, None)
+            network = TaskNetwork(read_network(model_of(FULL_RANGE)), FULL_RANGE, None)
             self._detector = AnchorDetector(network, (4,), POINTS, FULL_RANGE_CONFIDENCE, 0.3, per_layer=1)
         else:
-            files = read_bundle(read_asset(model_of("face_landmarker.task")), (DETECTOR,))
+            files = read_files(model_of("face_landmarker.task"), (DETECTOR,))
             network = TaskNetwork(files[DETECTOR], DETECTOR, None)
             self._detector = face_detector(network, min_detection_confidence, 0.3)
 

@@ -8,11 +8,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ...bundles import read_bundle
 from ..calculators.rectangles import box_rectangles, transform_rectangles
 from ..calculators.tracking import associate
 from ..core.anchor_detector import AnchorDetector
-from ..core.asset import read_asset
+from ..core.asset import read_files
 from ..core.network import TaskNetwork
 from ..core.tracker import Tracker
 from ..vision.connections import HandLandmarksConnections as Lines
@@ -73,7 +72,7 @@ class Hands(Solution):
     ) -> None:
         super().__init__(is_static=static_image_mode)
         name = "hand_landmarker.task" if model_complexity else "hand_landmarker_lite.task"
-        files = read_bundle(read_asset(model_of(name)), (DETECTOR, LANDMARKS))
+        files = read_files(model_of(name), (DETECTOR, LANDMARKS))
         palms = TaskNetwork(files[DETECTOR], DETECTOR, None)
         self._detector = AnchorDetector(palms, PALM_STRIDES, PALM_POINTS, min_detection_confidence, 0.3)
         self._landmarks = HandLandmarks(TaskNetwork(files[LANDMARKS], LANDMARKS, None))

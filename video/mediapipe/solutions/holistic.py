@@ -6,8 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy.typing as npt
 
-from ...bundles import read_bundle
-from ..core.asset import read_asset
+from ..core.asset import read_files
 from ..core.network import TaskNetwork
 from ..vision.face_detector import face_detector
 from ..vision.face_landmarker import DETECTOR, LANDMARKS, FaceLandmarks
@@ -80,7 +79,7 @@ class Holistic(Solution):
             is_mask_smooth=smooth_segmentation,
         )
         names = (DETECTOR, LANDMARKS, RECROP, HAND_LANDMARKS)
-        files = read_bundle(read_asset(model_of("holistic_landmarker.task")), names)
+        files = read_files(model_of("holistic_landmarker.task"), names)
         faces, landmarks, recrops, hands = (TaskNetwork(files[name], name, None) for name in names)
         self._face = HolisticFace(face_detector(faces, 0.5, 0.3), FaceLandmarks(landmarks), 0.5)
         recrop, joints = HandRecrop(recrops), HandLandmarks(hands)

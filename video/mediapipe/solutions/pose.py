@@ -6,8 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy.typing as npt
 
-from ...bundles import read_bundle
-from ..core.asset import read_asset
+from ..core.asset import read_files
 from ..core.errors import TaskError
 from ..core.network import TaskNetwork
 from ..vision.connections import PoseLandmarksConnections
@@ -76,7 +75,7 @@ def body_of(
     """The body of a solution. ValueError for a complexity that there is not."""
     if complexity not in (0, 1, 2):
         raise TaskError(f"model_complexity is 0, 1 or 2; it is {complexity}")
-    files = read_bundle(read_asset(model_of(f"pose_landmarker_{COMPLEXITIES[complexity]}.task")), (DETECTOR, LANDMARKS))
+    files = read_files(model_of(f"pose_landmarker_{COMPLEXITIES[complexity]}.task"), (DETECTOR, LANDMARKS))
     detector = pose_detector(TaskNetwork(files[DETECTOR], DETECTOR, None), detection, 0.3)
     landmarks = PoseLandmarks(TaskNetwork(files[LANDMARKS], LANDMARKS, None))
     return HolisticPose(detector, landmarks, tracking, is_smooth=is_smooth, is_mask_smooth=is_mask_smooth)

@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from ..calculators.regions import region_of
 from ..calculators.segments import confidence_masks
-from ..core.asset import read_asset
+from ..core.asset import read_network
 from ..core.errors import TaskError
 from ..core.network import TaskNetwork
 from .solution import Solution, model_of
@@ -32,7 +32,7 @@ class SelfieSegmentation(Solution):
         super().__init__(is_static=True)
         if model_selection not in (0, 1):
             raise TaskError(f"model_selection is 0 or 1; it is {model_selection}")
-        network = TaskNetwork(read_asset(model_of(MODELS[model_selection])), MODELS[model_selection], None)
+        network = TaskNetwork(read_network(model_of(MODELS[model_selection])), MODELS[model_selection], None)
         self._network = network.expect((1, -1, -1, 3), (1, -1, -1, 1))
 
     def process(self, image: Array) -> Segmented:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from ..calculators.detections import Detections
 from ..core.anchor_detector import AnchorDetector
-from ..core.asset import read_asset
+from ..core.asset import read_network
 from ..core.containers import BoundingBox, Category, Detection, DetectionResult, NormalizedKeypoint
 from ..core.image import Image
 from ..core.network import PictureNetwork, TaskNetwork
@@ -56,7 +56,7 @@ class _Pipeline:
     def __init__(self, options: FaceDetectorOptions) -> None:
         check_share("min_detection_confidence", options.min_detection_confidence)
         check_share("min_suppression_threshold", options.min_suppression_threshold)
-        network = TaskNetwork(read_asset(options.base_options), "the face detector", options.base_options.delegate)
+        network = TaskNetwork(read_network(options.base_options), "the face detector", options.base_options.delegate)
         self._detector = face_detector(network, options.min_detection_confidence, options.min_suppression_threshold)
 
     def process(self, pixels: Array, rectangle: Array, milliseconds: int | None) -> DetectionResult:

@@ -12,7 +12,6 @@ import numpy.typing as npt
 
 import framebind as fb
 
-from ...bundles import read_bundle
 from ...vision.ssd import sigmoid
 from ..calculators.blendshapes import NAMES, blendshape_points
 from ..calculators.face_geometry import face_matrix
@@ -20,7 +19,7 @@ from ..calculators.landmarks import decode_landmarks, project_landmarks
 from ..calculators.rectangles import box_rectangles, landmark_rectangle, transform_rectangles
 from ..calculators.regions import region_matrix, region_of
 from ..calculators.smoothing import LandmarkFilter, object_scale
-from ..core.asset import read_asset
+from ..core.asset import read_files
 from ..core.chain import Chain
 from ..core.containers import Category, NormalizedLandmark, normalized_landmarks
 from ..core.geometry_file import read_geometry
@@ -131,7 +130,7 @@ class FacePipeline:
         for name in ("min_face_detection_confidence", "min_face_presence_confidence", "min_tracking_confidence"):
             check_share(name, getattr(options, name))
         check_count("num_faces", options.num_faces)
-        files = read_bundle(read_asset(options.base_options), (DETECTOR, LANDMARKS), (BLENDSHAPES, GEOMETRY))
+        files = read_files(options.base_options, (DETECTOR, LANDMARKS), (BLENDSHAPES, GEOMETRY))
         delegate = options.base_options.delegate
         open_network = open_network or on_arrays(delegate)
         detector = open_network(files[DETECTOR], DETECTOR)

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from ...bundles import read_bundle
 from ..calculators.gestures import gesture_landmarks
-from ..core.asset import read_asset
+from ..core.asset import read_files
 from ..core.categories import CategoryFilter, ClassifierOptions
 from ..core.containers import Category, Landmark, NormalizedLandmark, normalized_landmarks, world_landmarks
 from ..core.image import Image
@@ -84,7 +84,7 @@ class GesturePipeline:
     """The networks of hands and of their gestures."""
 
     def __init__(self, options: GestureRecognizerOptions, open_network: OpenNetwork | None = None) -> None:
-        files = read_bundle(read_asset(options.base_options), (HANDS, GESTURES))
+        files = read_files(options.base_options, (HANDS, GESTURES))
         base = BaseOptions(model_asset_buffer=files[HANDS], delegate=options.base_options.delegate)
         hands = HandLandmarkerOptions(
             base,

@@ -11,13 +11,12 @@ import numpy.typing as npt
 
 import framebind as fb
 
-from ...bundles import read_bundle
 from ..calculators.landmarks import decode_landmarks, project_landmarks, turn_world_landmarks
 from ..calculators.rectangles import box_rectangles, hand_rectangle, transform_rectangles
 from ..calculators.regions import region_matrix, region_of
 from ..calculators.tracking import associate_hands, distinct_hands
 from ..core.anchor_detector import AnchorDetector
-from ..core.asset import read_asset
+from ..core.asset import read_files
 from ..core.chain import Chain
 from ..core.containers import Category, Landmark, NormalizedLandmark, normalized_landmarks, world_landmarks
 from ..core.gpu_tracker import Found, GpuTracker
@@ -141,7 +140,7 @@ class HandPipeline:
         for name in ("min_hand_detection_confidence", "min_hand_presence_confidence", "min_tracking_confidence"):
             check_share(name, getattr(options, name))
         check_count("num_hands", options.num_hands)
-        files = read_bundle(read_asset(options.base_options), (DETECTOR, LANDMARKS))
+        files = read_files(options.base_options, (DETECTOR, LANDMARKS))
         open_network = open_network or on_arrays(options.base_options.delegate)
         palms = open_network(files[DETECTOR], DETECTOR)
         confidence = options.min_hand_detection_confidence

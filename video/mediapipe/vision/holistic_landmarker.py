@@ -10,9 +10,8 @@ import numpy.typing as npt
 
 import framebind as fb
 
-from ...bundles import read_bundle
 from ..calculators.blendshapes import NAMES, blendshape_points
-from ..core.asset import read_asset
+from ..core.asset import read_files
 from ..core.containers import Category, Landmark, NormalizedLandmark, normalized_landmarks, world_landmarks
 from ..core.image import Image, ImageFormat
 from ..core.network import OpenNetwork, TaskNetwork, on_arrays
@@ -129,7 +128,7 @@ class HolisticPipeline:
         for name in CONFIDENCES:
             check_share(name, getattr(options, name))
         needed = (FACE_DETECTOR, FACE_LANDMARKS, HAND_LANDMARKS, RECROP, POSE_DETECTOR, POSE_LANDMARKS)
-        files = read_bundle(read_asset(options.base_options), needed, (BLENDSHAPES,))
+        files = read_files(options.base_options, needed, (BLENDSHAPES,))
         delegate = options.base_options.delegate
         make = open_network or on_arrays(delegate)
         opened = {name: make(files[name], name) for name in needed}

@@ -9,7 +9,7 @@ from typing import Any
 import numpy.typing as npt
 
 from ..calculators.regions import region_of
-from ..core.asset import read_asset
+from ..core.asset import read_network
 from ..core.categories import CategoryFilter
 from ..core.containers import ClassificationResult, Classifications
 from ..core.image import Image
@@ -38,7 +38,7 @@ class ImageClassifierOptions:
 
 class _Pipeline:
     def __init__(self, options: ImageClassifierOptions) -> None:
-        network = TaskNetwork(read_asset(options.base_options), "the classifier", options.base_options.delegate)
+        network = TaskNetwork(read_network(options.base_options), "the classifier", options.base_options.delegate)
         self._network = network.expect((1, -1, -1, 3))
         self._filter = CategoryFilter(options, network.metadata.classes)
 

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..calculators.regions import region_of
-from ..core.asset import read_asset
+from ..core.asset import read_network
 from ..core.containers import Embedding, EmbeddingResult
 from ..core.errors import TaskError
 from ..core.image import Image
@@ -50,7 +50,7 @@ class ImageEmbedderOptions:
 
 class _Pipeline:
     def __init__(self, options: ImageEmbedderOptions) -> None:
-        network = TaskNetwork(read_asset(options.base_options), "the embedder", options.base_options.delegate)
+        network = TaskNetwork(read_network(options.base_options), "the embedder", options.base_options.delegate)
         self._network = network.expect((1, -1, -1, 3))
         self._normalize, self._quantize = options.l2_normalize, options.quantize
 

@@ -12,7 +12,7 @@ import framebind as fb
 
 from ..calculators.regions import region_of
 from ..calculators.segments import activated, category_mask, confidence_masks
-from ..core.asset import read_asset
+from ..core.asset import read_network
 from ..core.errors import TaskError
 from ..core.image import Image, ImageFormat
 from ..core.network import TaskNetwork
@@ -68,7 +68,7 @@ class SegmenterPipeline:
         if not options.output_confidence_masks and not options.output_category_mask:
             raise TaskError("At least one of `output_confidence_masks` and `output_category_mask` must be set.")
         self._options = options
-        network = TaskNetwork(read_asset(options.base_options), "the segmenter", options.base_options.delegate)
+        network = TaskNetwork(read_network(options.base_options), "the segmenter", options.base_options.delegate)
         self._network = network.expect((1, -1, -1, channels))
         self._masks = next((i for i in reversed(range(len(network.outputs))) if len(network.outputs[i]) == 4), None)
         if self._masks is None:

@@ -12,11 +12,10 @@ import numpy.typing as npt
 
 import framebind as fb
 
-from ...bundles import read_bundle
 from ..calculators.regions import WHOLE, crop_region, region_of
 from ..calculators.segments import confidence_masks
 from ..calculators.strokes import ADDS, LASSO, REMOVES, heat_map
-from ..core.asset import read_asset
+from ..core.asset import read_files
 from ..core.errors import TaskError
 from ..core.image import Image, ImageFormat, rgb_pixels
 from ..core.network import TaskNetwork
@@ -87,7 +86,7 @@ class InteractiveSegmenter:
     """
 
     def __init__(self, options: InteractiveSegmenterOptions) -> None:
-        files = read_bundle(read_asset(options.base_options), (ENCODER, DECODER, METADATA))
+        files = read_files(options.base_options, (ENCODER, DECODER, METADATA))
         width, height, *self._side = _sides(files[METADATA])
         delegate = options.base_options.delegate
         self._encoder = TaskNetwork(files[ENCODER], ENCODER, delegate).expect((1, height, width, 3))

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from ...vision.ssd import is_selected, selected
 from ..calculators.detections import Detections, project_detections
 from ..calculators.regions import region_matrix, region_of
-from ..core.asset import read_asset
+from ..core.asset import read_network
 from ..core.categories import CategoryFilter
 from ..core.containers import Detection, DetectionResult
 from ..core.errors import UnsupportedError
@@ -43,7 +43,7 @@ class ObjectDetectorOptions:
 
 class _Pipeline:
     def __init__(self, options: ObjectDetectorOptions) -> None:
-        network = TaskNetwork(read_asset(options.base_options), "the detector", options.base_options.delegate)
+        network = TaskNetwork(read_network(options.base_options), "the detector", options.base_options.delegate)
         self._network = network.expect((1, -1, -1, 3))
         if not is_selected(network.outputs):
             raise UnsupportedError(

@@ -11,7 +11,6 @@ import numpy.typing as npt
 
 import framebind as fb
 
-from ...bundles import read_bundle
 from ...vision.ssd import sigmoid
 from ..calculators.detections import Detections
 from ..calculators.heat_maps import refine_landmarks
@@ -21,7 +20,7 @@ from ..calculators.rectangles import alignment_rectangles, transform_rectangles
 from ..calculators.regions import region_matrix, region_of
 from ..calculators.smoothing import LandmarkFilter, VisibilityFilter
 from ..core.anchor_detector import AnchorDetector
-from ..core.asset import read_asset
+from ..core.asset import read_files
 from ..core.chain import Chain
 from ..core.containers import Landmark, NormalizedLandmark, normalized_landmarks, world_landmarks
 from ..core.errors import TaskError
@@ -179,7 +178,7 @@ class PosePipeline:
         for name in ("min_pose_detection_confidence", "min_pose_presence_confidence", "min_tracking_confidence"):
             check_share(name, getattr(options, name))
         check_count("num_poses", options.num_poses)
-        files = read_bundle(read_asset(options.base_options), (DETECTOR, LANDMARKS))
+        files = read_files(options.base_options, (DETECTOR, LANDMARKS))
         open_network = open_network or on_arrays(options.base_options.delegate)
         detector = open_network(files[DETECTOR], DETECTOR)
         self._detector = pose_detector(detector, options.min_pose_detection_confidence, 0.5)
