@@ -146,6 +146,7 @@ def test_viewers_come_and_go(context: fb.GlContext, pipewire: Daemon, tier: str)
 
 
 @on_gl
+@pytest.mark.timeout(900)
 def test_a_webcam_s_rate_is_kept(context: fb.GlContext, pipewire: Daemon, tier: str) -> None:
     """720p30 in both formats for 20 s, in the longest tier for ten minutes: no frame is lost, doubled, or held back
     until the next one."""
