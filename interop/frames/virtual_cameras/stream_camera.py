@@ -165,7 +165,9 @@ def _reach(place: str, seconds: float) -> None:
 def _reason(error: Exception, scheme: str) -> str:
     if "Protocol not found" in str(error):
         return f"the FFmpeg of this PyAV has no {scheme}: install PyAV from source beside an FFmpeg that has"
-    reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
-    if scheme == "whip" and int(av.__version__.partition(".")[0]) < 19:
+    # Of other errors only the kind: a text may have a part of the address, such as its password.
+    kind = "timed out" if isinstance(error, TimeoutError) else type(error).__name__
+    reason = getattr(error, "strerror", None) or kind
+    if scheme == "whip" and isinstance(error, FFmpegError) and int(av.__version__.partition(".")[0]) < 19:
         return f"{reason}. The FFmpeg of PyAV {av.__version__} agrees with no WHIP server that was tried: PyAV 19 does"
     return reason

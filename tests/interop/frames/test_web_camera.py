@@ -285,6 +285,13 @@ def test_servers_that_take_nothing_are_said(address: str, reason: str) -> None:
         fb.video.VideoWriter(address, SIZE, RATE)
 
 
+@pytest.mark.parametrize("address", ["rtsp://me:S3CRET#a@127.0.0.1:9/in", "whip://me:S3CRET/a@127.0.0.1:9/in"])
+def test_no_part_of_a_password_is_in_an_error(address: str) -> None:
+    with pytest.raises(fb.SourceError, match="takes no frames: ValueError$") as caught:
+        fb.video.VideoWriter(address, SIZE, RATE)
+    assert "S3CRET" not in str(caught.value)
+
+
 def test_a_server_that_does_not_answer_stops_no_other_thread() -> None:
     """Nobody takes a connection from a full queue: opening waits, and Python's other threads run."""
     with socket.create_server(("127.0.0.1", 0), backlog=0) as server:
