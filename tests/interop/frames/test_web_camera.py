@@ -287,7 +287,7 @@ def test_servers_that_take_nothing_are_said(address: str, reason: str) -> None:
 
 @pytest.mark.parametrize("address", ["rtsp://me:S3CRET#a@127.0.0.1:9/in", "whip://me:S3CRET/a@127.0.0.1:9/in"])
 def test_no_part_of_a_password_is_in_an_error(address: str) -> None:
-    with pytest.raises(fb.SourceError, match="takes no frames: ValueError$") as caught:
+    with pytest.raises(fb.SourceError, match=r"takes no frames: ValueError$") as caught:
         fb.video.VideoWriter(address, SIZE, RATE)
     assert "S3CRET" not in str(caught.value)
 
