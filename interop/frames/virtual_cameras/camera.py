@@ -10,6 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ....kernels.colours import YuvColours, YuvMatrix
+from ...gl.texture import GlTexture
+from ...uncopied import Uncopied
 
 PixelFormat = Literal["nv12", "yuy2"]
 PIPEWIRE, V4L2, HTTP = "pipewire", "v4l2", "http"
@@ -92,6 +94,28 @@ class VirtualCamera(Protocol):
         """
         ...
 
+    def show(self, texture: GlTexture, captured: float) -> bool:
+        """Hand over an RGBA8 texture as the next frame, by a copy on the GPU, if the programs that watch take textures.
+
+        Returns whether they do; if not, ``frame`` is for them.
+        """
+        ...
+
+    def offer_no_textures(self) -> None:
+        """Offer memory of the host only, as pictures turn out to be no textures. Who took a texture is cut off."""
+        ...
+
     def close(self) -> None:
         """Remove the camera. May be called more than once."""
         ...
+
+
+class HostCamera(Uncopied):
+    """Base of cameras whose frames lie in the host's memory only."""
+
+    def show(self, texture: GlTexture, captured: float) -> bool:
+        """Return False: no program takes textures."""
+        return False
+
+    def offer_no_textures(self) -> None:
+        """Do nothing: none was offered."""

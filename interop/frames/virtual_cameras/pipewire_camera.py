@@ -108,11 +108,6 @@ class PipewireCamera(Uncopied):
         """Wait until a program takes its frames, at most so long. Returns whether one does."""
         return self._watched.wait(seconds)
 
-    @property
-    def takes_textures(self) -> bool:
-        """Whether the programs that watch have agreed on DMA-BUFs: then ``show`` gives them frames, not ``frame``."""
-        return self._is_textured
-
     def offer_no_textures(self) -> None:
         """Offer memory of the host only, as pictures turn out to be no textures. Who took a texture is cut off."""
         if self._own is None:
@@ -125,17 +120,25 @@ class PipewireCamera(Uncopied):
                 self._retry_later()
         own.close()
 
-    def show(self, texture: GlTexture, captured: float) -> None:
-        """Hand a texture over as the next frame, by a copy on the GPU. For one that ``takes_textures``."""
+    @property
+    def takes_textures(self) -> bool:
+        """Whether the programs that watch have agreed on DMA-BUFs."""
+        return self._is_textured
+
+    def show(self, texture: GlTexture, captured: float) -> bool:
+        """Hand over a texture, by a copy on the GPU, if this ``takes_textures``. Returns whether it does."""
+        if not self._is_textured:
+            return False
         with self._lock:
             buffer = self._free_buffer() if self._own is not None and self._is_textured else None
             if buffer is None or self._own is None:
-                return
+                return True
             spa = buffer.contents.buffer.contents
             try:
                 self._own.copy(texture, buffer)
             finally:
                 self._hand_over(buffer, spa, captured)
+        return True
 
     @contextlib.contextmanager
     def frame(self, captured: float) -> Iterator[npt.NDArray[np.uint8] | None]:

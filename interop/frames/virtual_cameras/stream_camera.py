@@ -19,9 +19,8 @@ import numpy.typing as npt
 from av.error import FFmpegError
 
 from ...errors import SourceError
-from ...uncopied import Uncopied
 from ..decode.addresses import masked_address
-from .camera import FrameLayout
+from .camera import FrameLayout, HostCamera
 from .live_encoder import CLOCK, OPTIONS, LiveEncoder
 
 log = logging.getLogger("framebind.cameras")
@@ -37,7 +36,7 @@ _RETRY_SECONDS = 2.0
 _QUEUE = 60
 
 
-class StreamCamera(Uncopied):
+class StreamCamera(HostCamera):
     """Frames of ``size`` (width, height) that are sent to the server of an address. Implements VirtualCamera.
 
     Raises SourceError if the server does not take them. If it goes away later, one sentence says so, and the camera

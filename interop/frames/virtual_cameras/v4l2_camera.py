@@ -18,8 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...errors import SourceError
-from ...uncopied import Uncopied
-from .camera import FrameLayout
+from .camera import FrameLayout, HostCamera
 
 _READ, _WRITE = 2, 1
 
@@ -74,7 +73,7 @@ class Kernel:
         os.close(file)
 
 
-class V4l2Camera(Uncopied):
+class V4l2Camera(HostCamera):
     """A device of v4l2loopback that shows pictures of ``size`` (width, height), in YUY2. Implements VirtualCamera.
 
     If the module is older than 0.13, it does not say whether a program reads, and one counts as reading always.

@@ -22,10 +22,9 @@ import numpy as np
 import numpy.typing as npt
 
 from ...errors import SourceError
-from ...uncopied import Uncopied
 from .. import virtual_cameras
 from ..decode.addresses import masked_address
-from .camera import FrameLayout
+from .camera import FrameLayout, HostCamera
 from .live_encoder import LiveEncoder
 
 log = logging.getLogger("framebind.cameras")
@@ -50,7 +49,7 @@ _HEADERS = {
 _MISSING = "a camera in a browser needs two packages: pip install aiohttp aiortc ({error})"
 
 
-class WebCamera(Uncopied):
+class WebCamera(HostCamera):
     """Frames of ``size`` (width, height) at ``http://[HOST]:PORT``. Implements VirtualCamera.
 
     The host is 127.0.0.1 if it is not named. At another one, viewers need a token: ``http://0.0.0.0:8080/?token=WORD``.

@@ -12,7 +12,6 @@ from ..decode.pyav import load_av
 from ..decode.tags import wanted_colours
 from ..read.frame_reader import Pixels
 from ..virtual_cameras.camera import VirtualCamera
-from ..virtual_cameras.pipewire_camera import PipewireCamera
 
 _FORMATS = {"nv12": "nv12", "yuy2": "yuyv422"}
 """FFmpeg's names of the layouts."""
@@ -23,8 +22,7 @@ class CameraFrames:
 
     def __init__(self, camera: VirtualCamera) -> None:
         self._camera, self.finish = camera, camera.close
-        if isinstance(camera, PipewireCamera):
-            camera.offer_no_textures()
+        camera.offer_no_textures()
         self._converter = load_av().video.reformatter.VideoReformatter()
 
     def take_colours(self, matrix: YuvMatrix, range: YuvRange) -> None:

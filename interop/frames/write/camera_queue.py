@@ -16,7 +16,6 @@ from ..paint.marks import Marks
 from ..paint.marks_on_textures import Overlay
 from ..virtual_cameras.camera import VirtualCamera
 from ..virtual_cameras.packing import Packer
-from ..virtual_cameras.pipewire_camera import PipewireCamera
 
 
 class TextureCameraQueue:
@@ -44,10 +43,10 @@ class TextureCameraQueue:
             self._overlay.draw(texture, marks)
         if not self._camera.is_watched:
             return
-        if isinstance(self._camera, PipewireCamera) and self._camera.takes_textures:
-            self._camera.show(texture, clock.perf_counter())
+        captured = clock.perf_counter()
+        if self._camera.show(texture, captured):
             return
-        with self._camera.frame(clock.perf_counter()) as memory:
+        with self._camera.frame(captured) as memory:
             if memory is None:
                 return
             layout = self._camera.layout  # another viewer may have another one: it stays for this block

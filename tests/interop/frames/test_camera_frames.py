@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pytest
 
 import framebind as fb
-from framebind.interop.frames.virtual_cameras.camera import FrameLayout, PixelFormat
+from framebind.interop.frames.virtual_cameras.camera import FrameLayout, HostCamera, PixelFormat
 from framebind.interop.frames.virtual_cameras.packing import Packer
 from framebind.interop.frames.write.camera_frames import CameraFrames
 from framebind.interop.frames.write.picture_queues import ArrayQueue
@@ -26,7 +26,7 @@ Array = npt.NDArray[np.uint8]
 FORMATS: tuple[PixelFormat, ...] = ("nv12", "yuy2")
 
 
-class Shown:
+class Shown(HostCamera):
     """A camera that keeps what it shows. Implements VirtualCamera."""
 
     def __init__(self, format: PixelFormat, size: tuple[int, int]) -> None:
