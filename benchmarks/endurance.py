@@ -275,12 +275,28 @@ class Thread:
             findings.stop.set()
 
 
+def begin(threads: list[threading.Thread], start: threading.Barrier, findings: Findings) -> float:
+    """Start the threads, which a signal stops. Returns the seconds until all of them have passed ``start``."""
+    opened = time.perf_counter()
+    for thread in threads:
+        thread.start()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: findings.stop.set())
+    with suppress(threading.BrokenBarrierError):
+        start.wait()
+    findings.began = time.perf_counter()
+    return findings.began - opened
+
+
 def watch(threads: list[threading.Thread], frames: int, seconds: float, findings: Findings, *, rate: bool) -> None:
-    """Wait until the threads have ended or the time is over. Take samples, evenly by frames, if no rate is measured."""
+    """Wait until the threads have ended or the time is over. If no rate is measured, take samples: evenly by frames, or
+    by time if that ends first.
+    """
     while any(thread.is_alive() for thread in threads):
-        if not rate and findings.frames >= len(findings.samples) * frames / SAMPLES:
+        spent = time.perf_counter() - findings.began
+        if not rate and max(findings.frames / frames, spent / seconds) >= len(findings.samples) / SAMPLES:
             findings.sample()
-        if time.perf_counter() - findings.began > seconds:
+        if spent > seconds:
             findings.stop.set()
         time.sleep(0.05)
     if not rate:
@@ -313,18 +329,12 @@ def main(
     shared = fb.cl.ClContext() if contexts == "one" and api.name == "opencl" else None
     start = threading.Barrier(threads + 1)
     running: list[threading.Thread] = []
-    opened = time.perf_counter()
     for number in range(threads):
         path = find_model(model[number % len(model)])
         thread = Thread(path, None if rate else find_model(resized), frames // threads, rate)
         running.append(threading.Thread(target=thread.run, args=(api, shared, start, findings)))
-        running[-1].start()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: findings.stop.set())
-    with suppress(threading.BrokenBarrierError):
-        start.wait()
-    findings.began = time.perf_counter()
-    print(f"{backend}, {', '.join(model)}, {threads} threads, {contexts}: ready after {findings.began - opened:.1f} s")
+    ready = begin(running, start, findings)
+    print(f"{backend}, {', '.join(model)}, {threads} threads, {contexts}: ready after {ready:.1f} s")
     watch(running, frames, seconds, findings, rate=rate)
     raise typer.Exit(0 if report(findings, frames // threads * threads, rate=rate) else 1)
 

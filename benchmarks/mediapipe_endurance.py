@@ -13,10 +13,8 @@ the frames, not the report.
 
 from __future__ import annotations
 
-import signal
 import threading
 import time
-from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -24,7 +22,7 @@ import cv2
 import numpy as np
 import numpy.typing as npt
 import typer
-from endurance import MISTAKE_EVERY, RESIZES, Findings, report, watch
+from endurance import MISTAKE_EVERY, RESIZES, Findings, begin, report, watch
 from mediapipe_chain import landmarks_of, make_task, photograph_of
 
 import framebind as fb
@@ -166,16 +164,10 @@ def main(
 ) -> None:
     """Follow things in a moving photograph, and look for wrong rows and for growth."""
     api, findings, start = BY_NAME[backend], Findings(), threading.Barrier(threads + 1)
-    opened, given = time.perf_counter(), (task, bundles, api, frames // threads, start, findings)
+    given = task, bundles, api, frames // threads, start, findings
     running = [threading.Thread(target=run, args=given) for _ in range(threads)]
-    for thread in running:
-        thread.start()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: findings.stop.set())
-    with suppress(threading.BrokenBarrierError):
-        start.wait()
-    findings.began = time.perf_counter()
-    print(f"{backend}, {task}, {threads} threads: ready after {findings.began - opened:.1f} s")
+    ready = begin(running, start, findings)
+    print(f"{backend}, {task}, {threads} threads: ready after {ready:.1f} s")
     watch(running, frames, seconds, findings, rate=False)
     raise typer.Exit(0 if report(findings, frames // threads * threads, rate=False) else 1)
 
