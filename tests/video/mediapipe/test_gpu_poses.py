@@ -90,12 +90,12 @@ def test_single_pictures_have_no_past() -> None:
 def test_masks_need_a_place() -> None:
     with fb.GlContext.headless():
         picture = BY_NAME["gl"].new_texture(PIXELS)
-        with landmarker() as task, pytest.raises(ValueError, match="set output_segmentation_masks"):
+        with landmarker() as task, pytest.raises(ValueError, match="such as output_segmentation_masks"):
             task.bind_masks([mask_on(BY_NAME["gl"], "r8")])
         with landmarker(output_segmentation_masks=True) as task:
             with pytest.raises(ValueError, match="give 1 of 64x48 pixels to bind_masks"):
                 task.detect_for_video(picture, 1)
-            with pytest.raises(ValueError, match="2 masks for num_poses=1"):
+            with pytest.raises(ValueError, match="2 objects for masks, and a picture has 1"):
                 task.bind_masks([1, 2])
             task.bind_masks([fb.GlTexture(48, 48, "r8")])
             with pytest.raises(fb.FramebindError, match="64x48 texels, and this one has 48x48"):

@@ -106,10 +106,11 @@ def test_the_best_detections_become_tracks(target: float, shift: float, square: 
 
 @pytest.mark.parametrize("later_stays", [True, False])
 @pytest.mark.parametrize("followed", [0, 1, 2, 3])
-def test_tracks_are_joined_as_rectangles_are(followed: int, later_stays: bool) -> None:
+@pytest.mark.parametrize("found_first", [False, True])
+def test_tracks_are_joined_as_rectangles_are(followed: int, later_stays: bool, found_first: bool) -> None:
     graph = AnswerGraph()
-    inputs = graph.input((3, 8)), graph.input((3, 8))
-    content = graph.build(tracks.associate(graph, *inputs, 0.3, later_stays=later_stays))
+    inputs, order = (graph.input((3, 8)), graph.input((3, 8))), slice(None, None, -1 if found_first else 1)
+    content = graph.build(tracks.associate(graph, *inputs, 0.3, later_stays=later_stays, found_first=found_first))
     join = associate if later_stays else associate_hands
     for _ in range(12):
         before, found = rectangles(3), rectangles(3)
@@ -118,7 +119,7 @@ def test_tracks_are_joined_as_rectangles_are(followed: int, later_stays: bool) -
         previous[followed:] = 0
         (joined,) = run(content, previous, tracks_of(found))
         looked = found if followed < 3 else found[:0]
-        expected = tracks_of(join(before[:followed], looked, 0.3)[:3])
+        expected = tracks_of(join(*(before[:followed], looked)[order], 0.3)[:3])
         np.testing.assert_allclose(joined[: len(expected)], expected, rtol=1e-5, atol=1e-3)
         assert not joined[len(expected) :].any()
 

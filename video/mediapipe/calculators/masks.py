@@ -18,6 +18,8 @@ LEAST_AREA = 1e-12
 """Area of a region, in pictures, below which nothing of its mask is seen."""
 KEPT = 0.7
 """The most that a smoothed mask keeps of the previous one."""
+UNCERTAINTY = 5.68842, -0.748699, -57.8051, 291.309, -624.717
+"""The information of a probability p in bits, as a polynomial of (p - 0.5)^2 without a constant: its coefficients."""
 
 
 def warp_mask(mask: Array, matrix: Array, size: Size) -> Array:
@@ -57,5 +59,6 @@ def smooth_mask(mask: Array, previous: Array) -> Array:
     The uncertainty of a probability p is that of its coin, 1 - its information in bits, by MediaPipe's polynomial.
     """
     x = (mask - 0.5) ** 2
-    uncertainty = 1 - np.minimum(1, x * (5.68842 + x * (-0.748699 + x * (-57.8051 + x * (291.309 - 624.717 * x)))))
+    information = np.polynomial.polynomial.polyval(x, np.array((0, *UNCERTAINTY), np.float32))
+    uncertainty = 1 - np.minimum(1, information)
     return (mask + (previous - mask) * (uncertainty * KEPT)).astype(np.float32)

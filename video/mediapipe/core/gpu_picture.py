@@ -26,14 +26,22 @@ class GpuPicture(NamedTuple):
 
 def gpu_picture(image: Any) -> GpuPicture:
     """The picture that an object is. Raises TaskError if it is none."""
-    pixels = image.pixels if isinstance(image, fb.Frame) else image
-    first = pixels.planes[0] if isinstance(pixels, fb.YuvPicture) else pixels
-    api = next((each for each in APIS if each.owns(first)), None)
-    if api is None and not isinstance(pixels, fb.YuvPicture):
+    found = find_gpu_picture(image)
+    if found is None:
         raise TaskError(
             f"an image is an mp.Image, or a picture in the GPU's memory (a texture, an image of OpenCL, an array of "
             f"uint8, a YuvPicture or a Frame); this is {type(image).__name__}"
         )
+    return found
+
+
+def find_gpu_picture(image: Any) -> GpuPicture | None:
+    """The picture that an object is; None if no API has it. Raises TaskError for an array of another shape."""
+    pixels = image.pixels if isinstance(image, fb.Frame) else image
+    first = pixels.planes[0] if isinstance(pixels, fb.YuvPicture) else pixels
+    api = next((each for each in APIS if each.owns(first)), None)
+    if api is None and not isinstance(pixels, fb.YuvPicture):
+        return None
     return GpuPicture(image, _size_of(image), api or api_of("auto"))
 
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Generic, NamedTuple, TypeVar
 
+import numpy as np
 import numpy.typing as npt
 
 import framebind as fb
 
 from .chain import Chain, Size
+from .errors import TaskError
 from .gpu_picture import GpuPicture
 
 Array = npt.NDArray[Any]
@@ -34,22 +36,34 @@ class GpuTracker(Generic[Result]):
     """A task on pictures in the GPU's memory: a chain for pictures of one size at a time.
 
     ``make_chain`` makes it for a size and an API, to look for ``count`` things; ``result_of`` makes a result of what
-    was found. With another size or API the chain begins anew, and what was seen is forgotten.
+    was found. With another size or API the chain begins anew, and what was seen is forgotten. The chain computes
+    ``masks`` masks.
     """
 
     def __init__(
-        self, make_chain: Callable[[Size, fb.Backend], Chain], count: int, result_of: Callable[[Found], Result]
+        self,
+        make_chain: Callable[[Size, fb.Backend], Chain],
+        count: int,
+        result_of: Callable[[Found], Result],
+        masks: int = 0,
     ) -> None:
-        self.masks: tuple[Any, ...] = ()
-        """The objects to write masks to, one for each of ``count``, if the chain computes masks."""
+        self._masks, self._mask_count = tuple[Any, ...](), masks
         self._make_chain, self._count, self._result_of = make_chain, count, result_of
         self._chain: Chain | None = None
         self._made_for: tuple[Size, str] | None = None
         self._number, self._rows = 0, dict[int, Array]()
         """The number of the last frame, and the rows that were read, but not taken, by the numbers of their frames."""
-        self._forget()
+        self.forget()
 
-    def _forget(self) -> None:
+    def bind_masks(self, masks: Sequence[Any]) -> None:
+        """Write masks to these objects, from the next picture on. TaskError if the chain computes not so many."""
+        if not self._mask_count:
+            raise TaskError("no masks were asked for: set the option that does, such as output_segmentation_masks")
+        if len(masks) != self._mask_count:
+            raise TaskError(f"{len(masks)} objects for masks, and a picture has {self._mask_count}: give one for each")
+        self._masks = tuple(masks)
+
+    def forget(self) -> None:
         """Forget what was seen in earlier frames."""
         self._is_reading, self._seen, self._last = False, 0, 0.0
         if self._chain is not None:
@@ -61,7 +75,7 @@ class GpuTracker(Generic[Result]):
         The detector runs if fewer than ``count`` things are followed. The rows of the frame before say so: they are
         waited for, if the GPU is not done with them.
         """
-        return partial(self._result, self.submit(picture, milliseconds), picture.size, self.masks)
+        return partial(self._result, self.submit(picture, milliseconds), picture.size, self._masks)
 
     def _result(self, number: int, size: Size, masks: tuple[Any, ...]) -> Result:
         return self._result_of(Found(self.take(number), size, masks))
@@ -74,7 +88,8 @@ class GpuTracker(Generic[Result]):
                 del self._rows[number]
         chain = self._chain_for(picture)
         hertz = 1000 / (milliseconds - self._last) if self._seen and self._last > 0 else HERTZ
-        chain.submit(picture.obj, hertz, self.masks, detect=self._seen < self._count)
+        hertz = float(np.float32(hertz))  # as the GPU has it: times that are sums of 1000 / 30 give one frequency
+        chain.submit(picture.obj, hertz, self._masks, detect=self._seen < self._count)
         chain.push()
         self._is_reading, self._last = True, milliseconds
         self._number += 1
@@ -95,13 +110,18 @@ class GpuTracker(Generic[Result]):
             self._seen = len(self._rows[self._number])
 
     def _chain_for(self, picture: GpuPicture) -> Chain:
+        if len(self._masks) != self._mask_count:
+            raise TaskError(
+                f"masks of a picture in the GPU's memory are written to your own textures or buffers: give "
+                f"{self._mask_count} of {picture.size[0]}x{picture.size[1]} pixels to bind_masks"
+            )
         made_for = picture.size, picture.api.name
         if self._chain is None or self._made_for != made_for:
             self.close()
             with fb.transfer_guard("allow"):  # constants are uploaded once
                 self._chain, self._made_for = self._make_chain(picture.size, picture.api), made_for
-                self._chain.warm(picture.obj, self.masks)
-            self._forget()
+                self._chain.warm(picture.obj, self._masks)
+            self.forget()
         return self._chain
 
     def close(self) -> None:

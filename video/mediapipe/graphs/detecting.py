@@ -43,7 +43,9 @@ class Kind:
     """The shift of a region down, in heights of the box."""
     square: bool
     later_stays: bool
-    """Whether what is found takes the place of what is followed: see ``associate``."""
+    """Whether of two things that overlap the later one stays: see ``associate``."""
+    found_first: bool = False
+    """Whether what is found comes before what is followed, and not behind it."""
     is_circle: bool = False
     """Whether a region is around the circle with the line from its middle to a point on it, not around the box."""
 
@@ -77,5 +79,6 @@ def detecting(detector: bytes, kind: Kind, matrix: Array, size: Size, side: int,
         found = box_tracks(graph, places, there, line, kind.scale, shift=kind.shift, square=kind.square)
     if settings.follows:
         previous = graph.input((settings.count, COLUMNS))
-        found = associate(graph, previous, found, settings.overlap, later_stays=kind.later_stays)
+        rule = {"later_stays": kind.later_stays, "found_first": kind.found_first}
+        found = associate(graph, previous, found, settings.overlap, **rule)
     return graph.build(regions(graph, found, size, side))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -22,14 +23,17 @@ PALM = Kind(
     square=True, later_stays=False,
 )  # fmt: skip
 """The target is MediaPipe's, in radians: see ``PALM_ANGLE`` of the hand landmarker."""
+SOLUTION_PALM = replace(PALM, target=math.pi / 2, later_stays=True, found_first=True)
+"""The rules of the older solution: what is followed takes the place of what is found there."""
 SCALE, SHIFT = 2.0, -0.1
 
 
-def looking(landmarks: bytes, size: Size, side: int, settings: Settings) -> bytes:
+def looking(landmarks: bytes, size: Size, side: int, settings: Settings, *, is_distinct: bool = True) -> bytes:
     """The model ``ChainModels.look``. Rows are landmarks in pixels (63), in metres (63), the probabilities of a right
     hand and of a hand, and 1 or 0.
 
-    Pictures have ``size`` (width, height), and the network's input is a square of ``side``.
+    Pictures have ``size`` (width, height), and the network's input is a square of ``side``. With ``is_distinct`` a hand
+    that is like an earlier one is not there.
     """
     graph, n = AnswerGraph(), settings.count
     pictures = graph.input((n, side, side, 3))
@@ -37,7 +41,7 @@ def looking(landmarks: bytes, size: Size, side: int, settings: Settings) -> byte
     values, presence, right, world = graph.network(landmarks, [pictures], n)[:4]
     points = project(graph, graph.reshape(values, (n, COUNT, 3)), placed, side, DEPTH)
     there = graph.binary("MUL", graph.binary("GREATER", presence, settings.presence), graph.part(placed, 1, 3, 4))
-    there = distinct(graph, points, there)
+    there = distinct(graph, points, there) if is_distinct else there
     metres = turned_world(graph, graph.reshape(world, (n, COUNT, 3)), placed)
     row = [*(graph.reshape(each, (n, 3 * COUNT)) for each in (points, metres)), right, presence, there]
     made = [graph.join(row, 1)]

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...answer_graph import AnswerGraph
-from ..calculators.masks import FINE, LEAST_AREA
+from ..calculators.masks import FINE, KEPT, LEAST_AREA, UNCERTAINTY
 from ..calculators.regions import STEPS
 from .detections import LEAST
 from .tracks import COLUMNS, Size, corner_matrix
@@ -36,6 +36,21 @@ def warp(graph: AnswerGraph, masks: int, placed: int, size: Size, side: int) -> 
         steps = graph.binary("MUL", graph.binary("ADD", row, column), STEPS / FINE)
         places = graph.binary("MUL", graph.unary("FLOOR", graph.binary("ADD", steps, 0.5)), 1 / STEPS)
         yield graph.apply("Resampler", [mask, places], (1, size[1], size[0], 1))
+
+
+def mixed(graph: AnswerGraph, mask: int, before: int, was_there: int) -> int:
+    """A mask that keeps some of the one ``before`` in places where it is uncertain, as ``smooth_mask``.
+
+    ``was_there`` (1, 1, 1, 1) is 0 if there was none before.
+    """
+    half = graph.binary("SUB", mask, 0.5)
+    square = graph.binary("MUL", half, half)
+    sure = graph.binary("MUL", square, UNCERTAINTY[-1])
+    for each in reversed(UNCERTAINTY[:-1]):
+        sure = graph.binary("MUL", graph.binary("ADD", sure, each), square)
+    kept = graph.binary("MUL", graph.binary("SUB", graph.number(1.0), graph.binary("MINIMUM", sure, 1.0)), KEPT)
+    kept = graph.binary("MUL", kept, was_there)
+    return graph.binary("ADD", mask, graph.binary("MUL", graph.binary("SUB", before, mask), kept))
 
 
 def _inverse(graph: AnswerGraph, placed: int, scale: Array, side: int) -> tuple[int, int, int]:

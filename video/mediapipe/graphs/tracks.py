@@ -93,16 +93,20 @@ def circle_matrix(middle: int, end: int, columns: int, target: float) -> Array:
     return matrix
 
 
-def associate(graph: AnswerGraph, previous: int, found: int, overlap: float, *, later_stays: bool) -> int:
+def associate(
+    graph: AnswerGraph, previous: int, found: int, overlap: float, *, later_stays: bool, found_first: bool = False
+) -> int:
     """The first n of the tracks (n, 8) of both, as ``tracking.associate``: the later one of two that overlap stays; or,
     without ``later_stays``, as ``associate_hands``: what is followed stays.
 
-    What is found counts only if fewer than n things are followed.
+    With ``found_first`` what is followed is behind what is found. What is found counts only if fewer than n things are
+    followed.
     """
     count = graph.shape(previous)[0]
     followed = graph.reduced("SUM", graph.part(previous, 1, 6, 7), 0)
     looked = graph.binary("GREATER", graph.number(count - 0.5), followed)
-    tracks = graph.join([previous, graph.binary("MUL", found, looked)], 0)
+    counted = graph.binary("MUL", found, looked)
+    tracks = graph.join([counted, previous] if found_first else [previous, counted], 0)
     there, over = graph.part(tracks, 1, 6, 7), overlapping(graph, graph.linear(tracks, _corners()), overlap)
     stays = graph.turn((_later_stay if later_stays else _earlier_stay)(graph, there, over), 1, 0)
     order = graph.linear(stays, np.triu(np.ones((2 * count, 2 * count))))  # 1 for the first

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy.typing as npt
 
+from ..calculators.regions import WHOLE
 from ..core.anchor_detector import AnchorDetector
 from ..core.asset import read_files, read_network
 from ..core.errors import TaskError
@@ -41,7 +42,7 @@ class FaceDetections(NamedTuple):
     """The faces, best first; None without a face."""
 
 
-class FaceDetection(Solution):
+class FaceDetection(Solution[FaceDetections]):
     """Finds faces.
 
     ``model_selection`` is 0 for faces within two metres (face_landmarker.task has its model), and 1 for up to five
@@ -60,10 +61,8 @@ class FaceDetection(Solution):
             network = TaskNetwork(files[DETECTOR], DETECTOR, None)
             self._detector = face_detector(network, min_detection_confidence, 0.3)
 
-    def process(self, image: Array) -> FaceDetections:
-        """The faces of a picture (height, width, 3), RGB. ValueError for another array."""
-        pixels, rectangle, _ = self._next(image)
-        found = self._detector.find(pixels, rectangle)
+    def _find(self, pixels: Any, milliseconds: float | None) -> FaceDetections:
+        found = self._detector.find(pixels, WHOLE)
         faces = [_message(place, score) for place, score in zip(found.places, found.scores.tolist(), strict=True)]
         return FaceDetections(faces or None)
 

@@ -6,8 +6,11 @@ from typing import Any, NamedTuple
 
 import numpy.typing as npt
 
+from ..calculators.regions import WHOLE
+from ..core.gpu_tracker import Found, GpuTracker
+from ..core.options import VisionTaskRunningMode as RunningMode
 from ..vision.connections import FaceLandmarksConnections as Lines
-from ..vision.face_landmarker import FaceLandmarkerOptions, FacePipeline
+from ..vision.face_landmarker import FaceLandmarkerOptions, FacePipeline, face_of
 from .messages import NormalizedLandmarkList, landmark_list
 from .solution import Solution, model_of
 
@@ -37,7 +40,7 @@ class Faces(NamedTuple):
     """The landmarks of each face; None without a face."""
 
 
-class FaceMesh(Solution):
+class FaceMesh(Solution[Faces]):
     """Finds 468 landmarks of each face, or, with ``refine_landmarks``, 478 with the irises.
 
     The network is that of face_landmarker.task in both cases, which is newer than those of MediaPipe's solution.
@@ -52,19 +55,25 @@ class FaceMesh(Solution):
         min_tracking_confidence: float = 0.5,
     ) -> None:
         super().__init__(is_static=static_image_mode)
-        self._options = FaceLandmarkerOptions(
+        options = FaceLandmarkerOptions(
             model_of("face_landmarker.task"),
+            RunningMode.IMAGE if static_image_mode else RunningMode.VIDEO,
             num_faces=max_num_faces,
             min_face_detection_confidence=min_detection_confidence,
             min_face_presence_confidence=min_tracking_confidence,
         )
         self._count = FACEMESH_NUM_LANDMARKS_WITH_IRISES if refine_landmarks else FACEMESH_NUM_LANDMARKS
-        self._pipeline = FacePipeline(self._options, is_smooth=False)
+        self._pipeline = FacePipeline(options, is_smooth=False)
+        self._on_gpu = GpuTracker(self._pipeline.chain, max_num_faces, self._faces_of)
 
-    def process(self, image: Array) -> Faces:
-        """The faces of a picture (height, width, 3), RGB. ValueError for another array."""
-        faces = self._pipeline.find(*self._next(image))
-        return Faces([landmark_list(face.landmarks[: self._count]) for face in faces] or None)
+    def _find(self, pixels: Any, milliseconds: float | None) -> Faces:
+        return self._faces([face.landmarks for face in self._pipeline.find(pixels, WHOLE, milliseconds)])
+
+    def _faces_of(self, found: Found) -> Faces:
+        return self._faces([face_of(row, found.size) for row in found.rows])
+
+    def _faces(self, faces: list[Array]) -> Faces:
+        return Faces([landmark_list(face[: self._count]) for face in faces] or None)
 
     def reset(self) -> None:
         """Forget the faces so far."""

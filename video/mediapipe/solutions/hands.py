@@ -8,13 +8,21 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+import framebind as fb
+
 from ..calculators.rectangles import box_rectangles, transform_rectangles
+from ..calculators.regions import WHOLE
 from ..calculators.tracking import associate
 from ..core.anchor_detector import AnchorDetector
 from ..core.asset import read_files
+from ..core.chain import Chain
+from ..core.gpu_tracker import Found, GpuTracker
 from ..core.network import TaskNetwork
 from ..core.tracker import Tracker
+from ..graphs.detecting import Settings
+from ..graphs.hand import SOLUTION_PALM
 from ..vision.connections import HandLandmarksConnections as Lines
+from ..vision.hand_chain import hand_chain
 from ..vision.hand_landmarker import (
     DETECTOR,
     LANDMARKS,
@@ -23,6 +31,7 @@ from ..vision.hand_landmarker import (
     PALM_STRIDES,
     Hand,
     HandLandmarks,
+    hand_of,
     next_hand,
 )
 from ..vision.landmark_names import HandLandmark
@@ -47,6 +56,8 @@ HAND_INDEX_FINGER_CONNECTIONS = tuple(map(tuple, Lines.HAND_INDEX_FINGER_CONNECT
 HAND_MIDDLE_FINGER_CONNECTIONS = tuple(map(tuple, Lines.HAND_MIDDLE_FINGER_CONNECTIONS))
 HAND_RING_FINGER_CONNECTIONS = tuple(map(tuple, Lines.HAND_RING_FINGER_CONNECTIONS))
 HAND_PINKY_FINGER_CONNECTIONS = tuple(map(tuple, Lines.HAND_PINKY_FINGER_CONNECTIONS))
+OVERLAP = 0.5
+"""The overlap above which what is followed and what is found are the same hand."""
 SIDES = ("Left", "Right")
 """The sides by number. MediaPipe's tasks have the first two outputs' names the other way round."""
 
@@ -59,7 +70,7 @@ class FoundHands(NamedTuple):
     multi_handedness: list[ClassificationList] | None
 
 
-class Hands(Solution):
+class Hands(Solution[FoundHands]):
     """Finds 21 landmarks of each hand. It needs hand_landmarker.task, whose networks are those of complexity 1."""
 
     def __init__(
@@ -72,25 +83,27 @@ class Hands(Solution):
     ) -> None:
         super().__init__(is_static=static_image_mode)
         name = "hand_landmarker.task" if model_complexity else "hand_landmarker_lite.task"
-        files = read_files(model_of(name), (DETECTOR, LANDMARKS))
-        palms = TaskNetwork(files[DETECTOR], DETECTOR, None)
+        self._files = read_files(model_of(name), (DETECTOR, LANDMARKS))
+        palms = TaskNetwork(self._files[DETECTOR], DETECTOR, None)
         self._detector = AnchorDetector(palms, PALM_STRIDES, PALM_POINTS, min_detection_confidence, 0.3)
-        self._landmarks = HandLandmarks(TaskNetwork(files[LANDMARKS], LANDMARKS, None))
+        self._landmarks = HandLandmarks(TaskNetwork(self._files[LANDMARKS], LANDMARKS, None))
         self._presence, self._count = min_tracking_confidence, max_num_hands
+        self._settings = Settings(
+            max_num_hands, min_detection_confidence, min_tracking_confidence, OVERLAP, follows=not static_image_mode
+        )
+        self._on_gpu = GpuTracker(self._chain, max_num_hands, _hands_of)
         self.reset()
 
     def reset(self) -> None:
         """Forget the hands so far."""
         super().reset()
-        self._tracker = Tracker(self._count, 0.5, _followed_first)
+        self._tracker = Tracker(self._count, OVERLAP, _followed_first)
 
-    def process(self, image: Array) -> FoundHands:
-        """The hands of a picture (height, width, 3), RGB. ValueError for another array."""
-        pixels, rectangle, milliseconds = self._next(image)
+    def _find(self, pixels: Any, milliseconds: float | None) -> FoundHands:
         size = pixels.shape[1], pixels.shape[0]
 
         def detect() -> Array:
-            found = self._detector.find(pixels, rectangle)
+            found = self._detector.find(pixels, WHOLE)
             palms = box_rectangles(found.places[: self._count], *PALM_LINE, size, target=math.pi / 2)
             return transform_rectangles(palms, size, 2.6, shift_y=-0.5)
 
@@ -99,13 +112,24 @@ class Hands(Solution):
         hands = [hand for hand in hands if hand.presence > self._presence]
         if milliseconds is not None:
             self._tracker.follow([next_hand(hand.landmarks, size) for hand in hands])
-        if not hands:
-            return FoundHands(None, None, None)
-        return FoundHands(
-            [landmark_list(hand.landmarks) for hand in hands],
-            [world_landmark_list(hand.world) for hand in hands],
-            [_side(hand) for hand in hands],
-        )
+        return _found(hands)
+
+    def _chain(self, size: tuple[int, int], api: fb.Backend) -> Chain:
+        return hand_chain(self._files, self._settings, size, api, palm=SOLUTION_PALM, is_distinct=False)
+
+
+def _hands_of(found: Found) -> FoundHands:
+    return _found([hand_of(row, found.size) for row in found.rows])
+
+
+def _found(hands: list[Hand]) -> FoundHands:
+    if not hands:
+        return FoundHands(None, None, None)
+    return FoundHands(
+        [landmark_list(hand.landmarks) for hand in hands],
+        [world_landmark_list(hand.world) for hand in hands],
+        [_side(hand) for hand in hands],
+    )
 
 
 def _followed_first(previous: Array, found: Array, overlap: float) -> Array:

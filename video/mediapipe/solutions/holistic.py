@@ -23,7 +23,7 @@ from .face_mesh import (
 )
 from .hands import HAND_CONNECTIONS
 from .messages import LandmarkList, NormalizedLandmarkList, landmark_list, world_landmark_list
-from .pose import POSE_CONNECTIONS, body_of
+from .pose import POSE_CONNECTIONS, Body
 from .solution import Solution, model_of
 
 __all__ = [
@@ -52,7 +52,7 @@ class WholePerson(NamedTuple):
     """(height, width), float32: the probability of the person; None if it was not asked for."""
 
 
-class Holistic(Solution):
+class Holistic(Solution[WholePerson]):
     """Finds the landmarks of the most prominent person.
 
     It needs holistic_landmarker.task for face and hands, and pose_landmarker_lite, _full or _heavy.task.
@@ -70,14 +70,10 @@ class Holistic(Solution):
         min_tracking_confidence: float = 0.5,
     ) -> None:
         super().__init__(is_static=static_image_mode)
-        self._has_mask = enable_segmentation
-        self._body = body_of(
-            model_complexity,
-            min_detection_confidence,
-            min_tracking_confidence,
-            is_smooth=smooth_landmarks,
-            is_mask_smooth=smooth_segmentation,
-        )
+        self._body = Body(
+            model_complexity, min_detection_confidence, min_tracking_confidence, follows=not static_image_mode,
+            is_smooth=smooth_landmarks, has_mask=enable_segmentation, is_mask_smooth=smooth_segmentation,
+        )  # fmt: skip
         names = (DETECTOR, LANDMARKS, RECROP, HAND_LANDMARKS)
         files = read_files(model_of("holistic_landmarker.task"), names)
         faces, landmarks, recrops, hands = (TaskNetwork(files[name], name, None) for name in names)
@@ -89,13 +85,11 @@ class Holistic(Solution):
     def reset(self) -> None:
         """Forget the person so far."""
         super().reset()
-        for part in (self._body, self._face, *self._hands):
+        for part in (self._body.cpu, self._face, *self._hands):
             part.reset()
 
-    def process(self, image: Array) -> WholePerson:
-        """The person of a picture (height, width, 3), RGB. ValueError for another array."""
-        pixels, rectangle, milliseconds = self._next(image)
-        pose = self._body.find(pixels, rectangle, milliseconds, mask=self._has_mask)
+    def _find(self, pixels: Any, milliseconds: float | None) -> WholePerson:
+        pose = self._body.find(pixels, milliseconds)
         if pose is None:
             self._face.reset()
             for hand in self._hands:

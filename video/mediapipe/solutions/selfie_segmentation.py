@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy.typing as npt
 
-from ..calculators.regions import region_of
+from ..calculators.regions import WHOLE, region_of
 from ..calculators.segments import confidence_masks
 from ..core.asset import read_network
 from ..core.errors import TaskError
@@ -25,7 +25,7 @@ class Segmented(NamedTuple):
     """(height, width), float32: the probability of a person."""
 
 
-class SelfieSegmentation(Solution):
+class SelfieSegmentation(Solution[Segmented]):
     """Finds persons near to the camera. ``model_selection`` is 0 for a square input, 1 for a wide and quicker one."""
 
     def __init__(self, model_selection: int = 0) -> None:
@@ -35,9 +35,7 @@ class SelfieSegmentation(Solution):
         network = TaskNetwork(read_network(model_of(MODELS[model_selection])), MODELS[model_selection], None)
         self._network = network.expect((1, -1, -1, 3), (1, -1, -1, 1))
 
-    def process(self, image: Array) -> Segmented:
-        """The mask of a picture (height, width, 3), RGB. ValueError for another array."""
-        pixels, rectangle, _ = self._next(image)
+    def _find(self, pixels: Any, milliseconds: float | None) -> Segmented:
         size = pixels.shape[1], pixels.shape[0]
-        values = self._network.run_on(pixels, region_of(rectangle, size))[0][0]
+        values = self._network.run_on(pixels, region_of(WHOLE, size))[0][0]
         return Segmented(confidence_masks(values, size)[0])

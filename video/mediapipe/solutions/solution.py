@@ -2,59 +2,93 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from ...models import model_folders
-from ..calculators.regions import WHOLE
 from ..core.errors import MissingModelError, TaskError
+from ..core.gpu_picture import find_gpu_picture
+from ..core.gpu_tracker import GpuTracker
 from ..core.options import BaseOptions
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
 Array = npt.NDArray[Any]
+Result = TypeVar("Result")
 
 FRAME = 1000 / 30
 """Milliseconds from one picture to the next, as solutions assume."""
 
 
-class Solution:
+class Solution(ABC, Generic[Result]):
     """A solution: ``process`` takes one picture after the other; also a context manager."""
+
+    _on_gpu: GpuTracker[Result] | None = None
+    """Its networks and calculators on the GPU."""
 
     def __init__(self, *, is_static: bool) -> None:
         self._is_static = is_static
         self._milliseconds = 0.0
         self._closed = False
 
-    def _next(self, image: Array) -> tuple[Array, Array, float | None]:
-        """The picture, the rectangle that is all of it, and its time; None for pictures without a connection."""
+    def process(self, image: Any) -> Result:
+        """Find things in a picture.
+
+        ``image`` is an array (height, width, 3), uint8, RGB; or a picture in the GPU's memory, whose context is
+        current: a texture, an image of OpenCL, an array of uint8, a YuvPicture or a Frame.
+
+        Raises
+        ------
+        ValueError
+            If it is another array, or if the solution is closed.
+        """
         if self._closed:
             raise TaskError(f"this {type(self).__name__} is closed: create another one")
-        image = np.asarray(image)
-        if image.ndim != 3 or image.shape[2] != 3 or image.dtype != np.uint8:
-            raise TaskError(
-                f"Input image must contain three channel rgb data, uint8; it is {image.shape} of {image.dtype}"
-            )
+        picture = find_gpu_picture(image)
+        pixels = _checked(image) if picture is None else None
         self._milliseconds += FRAME
-        return image, WHOLE, None if self._is_static else self._milliseconds
+        if picture is None:
+            return self._find(pixels, None if self._is_static else self._milliseconds)
+        if self._on_gpu is None:
+            raise TaskError(f"{type(self).__name__} takes arrays in the CPU's memory: read the picture")
+        return self._on_gpu.begin(picture, self._milliseconds)()
+
+    @abstractmethod
+    def _find(self, pixels: Any, milliseconds: float | None) -> Result:
+        """The result for a picture (height, width, 3); its time is None for pictures without a connection."""
 
     def reset(self) -> None:
         """Forget the pictures so far. Solutions that follow things override it."""
         self._milliseconds = 0.0
+        if self._on_gpu is not None:
+            self._on_gpu.forget()
 
     def close(self) -> None:
-        """End the solution; a further picture is an error."""
+        """End the solution; a further picture is an error. May be called again.
+
+        If pictures were in the GPU's memory, their context is current.
+        """
         self._closed = True
+        if self._on_gpu is not None:
+            self._on_gpu.close()
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _checked(image: Any) -> Array:
+    image = np.asarray(image)
+    if image.ndim != 3 or image.shape[2] != 3 or image.dtype != np.uint8:
+        raise TaskError(f"Input image must contain three channel rgb data, uint8; it is {image.shape} of {image.dtype}")
+    return image
 
 
 def model_of(name: str) -> BaseOptions:

@@ -145,7 +145,7 @@ class FacePipeline:
             self._face = read_geometry(_needed(files, GEOMETRY))
         self.forget()
         self._is_smooth = options.num_faces == 1 and is_smooth
-        self.on_gpu = GpuTracker(self._chain, options.num_faces, self._result_of)
+        self.on_gpu = GpuTracker(self.chain, options.num_faces, self._result_of)
         self._filter = LandmarkFilter(min_cutoff=0.05, beta=80.0) if self._is_smooth else None
 
     def forget(self) -> None:
@@ -190,7 +190,8 @@ class FacePipeline:
         shapes = [] if self._blendshapes is None else [self.blendshapes(face, size) for face in faces]
         return self._result(faces, shapes, size)
 
-    def _chain(self, size: tuple[int, int], api: fb.Backend) -> Chain:
+    def chain(self, size: tuple[int, int], api: fb.Backend) -> Chain:
+        """The chain for pictures of a size on the GPU."""
         options = self._options
         follows = options.running_mode is not VisionTaskRunningMode.IMAGE
         settings = Settings(
@@ -201,10 +202,8 @@ class FacePipeline:
         return face_chain({name: self._files[name] for name in wanted}, settings, size, api)
 
     def _result_of(self, found: Found) -> FaceLandmarkerResult:
-        rows, (width, height), _ = found
-        units = np.array([width, height, width], np.float32)
-        faces = [row[: 3 * COUNT].reshape(COUNT, 3) / units for row in rows]
-        return self._result(faces, list(rows[:, 3 * COUNT : -1]) if self._blendshapes else [], found.size)
+        faces = [face_of(row, found.size) for row in found.rows]
+        return self._result(faces, list(found.rows[:, 3 * COUNT : -1]) if self._blendshapes else [], found.size)
 
     def _result(self, faces: list[Array], shapes: list[Array], size: tuple[int, int]) -> FaceLandmarkerResult:
         """The result of landmarks (478, 3) and 52 blendshapes of each face."""
@@ -215,6 +214,11 @@ class FacePipeline:
         matrices = [face_matrix(each, self._face, size) for each in faces] if self._face is not None else []
         found = [matrix for matrix in matrices if matrix is not None]
         return FaceLandmarkerResult([normalized_landmarks(face) for face in faces], named, found)
+
+
+def face_of(row: Array, size: tuple[int, int]) -> Array:
+    """The landmarks (478, 3) in a picture of ``size`` (width, height), of a row of ``face_chain``."""
+    return row[: 3 * COUNT].reshape(COUNT, 3) / np.array([*size, size[0]], np.float32)
 
 
 class FaceLandmarks:

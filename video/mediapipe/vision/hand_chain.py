@@ -9,22 +9,26 @@ import framebind as fb
 from ...embedded_network import input_side
 from ...model_metadata import read_metadata
 from ..core.chain import Chain, ChainModels, Normalization, Size, letterbox
-from ..graphs.detecting import Settings, detecting
+from ..graphs.detecting import Kind, Settings, detecting
 from ..graphs.hand import COUNT, PALM, looking
 
 
-def hand_chain(files: Mapping[str, bytes], settings: Settings, size: Size, api: fb.Backend) -> Chain:
+def hand_chain(
+    files: Mapping[str, bytes], settings: Settings, size: Size, api: fb.Backend, *, palm: Kind = PALM,
+    is_distinct: bool = True,
+) -> Chain:  # fmt: skip
     """The chain of a bundle's files, which were checked, for pictures of ``size`` (width, height).
 
     A row has 21 x, y and z in pixels (of the width for z) and in metres,
-    the probabilities of a right hand and of a hand, and 1 if there is a hand, else 0.
+    the probabilities of a right hand and of a hand, and 1 if there is a hand, else 0. With ``is_distinct`` a hand that
+    is like an earlier one is left out.
     """
     detector, landmarks = files["hand_detector.tflite"], files["hand_landmarks_detector.tflite"]
     side = input_side(landmarks)
     normalizations = [read_metadata(each) for each in (detector, landmarks)]
     models = ChainModels(
-        detecting(detector, PALM, letterbox(size), size, side, settings),
-        looking(landmarks, size, side, settings),
+        detecting(detector, palm, letterbox(size), size, side, settings),
+        looking(landmarks, size, side, settings, is_distinct=is_distinct),
         {},
         [Normalization(each.mean or (0.0,), each.std or (1.0,)) for each in normalizations],
         settings.count,

@@ -181,15 +181,13 @@ class HandPipeline:
         return hand_chain(self._files, settings, size, api)
 
     def _result_of(self, found: Found) -> HandLandmarkerResult:
-        rows, (width, height), _ = found
-        units = np.array([width, height, width], np.float32)
-        return _result([
-            Hand(
-                row[: 3 * COUNT].reshape(COUNT, 3) / units, row[3 * COUNT : -3].reshape(COUNT, 3),
-                float(row[-3]), float(row[-2]),
-            )
-            for row in rows
-        ])  # fmt: skip
+        return _result([hand_of(row, found.size) for row in found.rows])
+
+
+def hand_of(row: Array, size: tuple[int, int]) -> Hand:
+    """The hand of a row of ``hand_chain`` in a picture of ``size`` (width, height)."""
+    landmarks = row[: 3 * COUNT].reshape(COUNT, 3) / np.array([*size, size[0]], np.float32)
+    return Hand(landmarks, row[3 * COUNT : -3].reshape(COUNT, 3), float(row[-3]), float(row[-2]))
 
 
 def _result(hands: list[Hand]) -> HandLandmarkerResult:

@@ -23,7 +23,6 @@ from ..core.anchor_detector import AnchorDetector
 from ..core.asset import read_files
 from ..core.chain import Chain
 from ..core.containers import Landmark, NormalizedLandmark, normalized_landmarks, world_landmarks
-from ..core.errors import TaskError
 from ..core.gpu_tracker import Found, GpuTracker
 from ..core.image import Image, ImageFormat
 from ..core.network import OpenNetwork, PictureNetwork, on_arrays
@@ -183,7 +182,8 @@ class PosePipeline:
         detector = open_network(files[DETECTOR], DETECTOR)
         self._detector = pose_detector(detector, options.min_pose_detection_confidence, 0.5)
         self._landmarks = PoseLandmarks(open_network(files[LANDMARKS], LANDMARKS))
-        self.on_gpu = GpuTracker(self._chain, options.num_poses, self._result_of)
+        masks = options.num_poses if options.output_segmentation_masks else 0
+        self.on_gpu = GpuTracker(self._chain, options.num_poses, self._result_of, masks)
         self._options, self._files = options, files
         self._presence, self._masks = options.min_pose_presence_confidence, options.output_segmentation_masks
         self._tracker = Tracker(options.num_poses, options.min_tracking_confidence)
@@ -220,11 +220,6 @@ class PosePipeline:
 
     def _chain(self, size: tuple[int, int], api: fb.Backend) -> Chain:
         options, follows = self._options, self._options.running_mode is not VisionTaskRunningMode.IMAGE
-        if self._masks and not self.on_gpu.masks:
-            raise TaskError(
-                f"masks of a picture in the GPU's memory are written to your own textures or buffers: give "
-                f"{options.num_poses} of {size[0]}x{size[1]} pixels to bind_masks"
-            )
         settings = Settings(
             options.num_poses, options.min_pose_detection_confidence, options.min_pose_presence_confidence,
             options.min_tracking_confidence, is_smooth=self._filter is not None and follows, follows=follows,
@@ -232,22 +227,18 @@ class PosePipeline:
         return pose_chain(self._files, settings, size, api, masks=self._masks)
 
     def _result_of(self, found: Found) -> PoseLandmarkerResult:
-        rows, (width, height), masks = found
-        points = rows[:, : VALUES * COUNT].reshape(-1, COUNT, VALUES)
-        places = points[..., :5] / np.array([width, height, width, 1, 1], np.float32)
+        poses = [pose_of(row, found.size) for row in found.rows]
         return PoseLandmarkerResult(
-            [normalized_landmarks(each) for each in places],
-            [world_landmarks(each) for each in points[..., [5, 6, 7, 3, 4]]],
-            [masks[int(number) - 1] for number in rows[:, -1]] if self._masks else None,
+            [normalized_landmarks(places) for places, _ in poses],
+            [world_landmarks(world) for _, world in poses],
+            [found.masks[int(number) - 1] for number in found.rows[:, -1]] if self._masks else None,
         )
 
-    def bind_masks(self, masks: Sequence[Any]) -> None:
-        """Write masks of pictures on the GPU to these objects, as ``PoseLandmarker.bind_masks``."""
-        if not self._masks:
-            raise TaskError("this PoseLandmarker computes no masks: set output_segmentation_masks")
-        if len(masks) != self._options.num_poses:
-            raise TaskError(f"{len(masks)} masks for num_poses={self._options.num_poses}: give one for each person")
-        self.on_gpu.masks = tuple(masks)
+
+def pose_of(row: Array, size: tuple[int, int]) -> tuple[Array, Array]:
+    """The landmarks (33, 5) in a picture of ``size`` (width, height) and in metres, of a row of ``pose_chain``."""
+    points = row[: VALUES * COUNT].reshape(COUNT, VALUES)
+    return points[:, :5] / np.array([*size, size[0], 1, 1], np.float32), points[:, [5, 6, 7, 3, 4]]
 
 
 def pose_detector(network: PictureNetwork, confidence: float, overlap: float) -> AnchorDetector:
@@ -300,4 +291,4 @@ class PoseLandmarker(DetectingTask[PoseLandmarkerOptions, PoseLandmarkerResult])
         ValueError
             If these are not ``num_poses`` masks, or if the options ask for none.
         """
-        self._pipeline.bind_masks(masks)
+        self._pipeline.on_gpu.bind_masks(masks)
