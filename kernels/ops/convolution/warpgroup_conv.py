@@ -203,9 +203,10 @@ def _pack(
 ) -> PackedArray:
     """OHWI weights as (n, 4) float32, an octet in two rows.
 
-    The order is [column tile][block][step][part][term of the step][channel][eight input channels]. Zeros fill the last
-    step and the last stage of a block. Of sixteen channels the first two of each four come first, so that a lane has
-    the four of a slice, two of each eight.
+    The order is [column tile][block][step][part][term of the step][channel][eight input channels]. The last term of an
+    odd number is multiplied twice, by weights that add up to its own: zeros would turn an infinity into NaN. Zeros fill
+    the last stage of a block. Of sixteen channels the first two of each four come first, so that a lane has the four of
+    a slice, two of each eight.
     """
     steps, parts, each = plan.block_stages * tile.steps, tile.split, tile.planes // tile.split
 
@@ -219,6 +220,9 @@ def _pack(
         apart = padded.reshape(-1, taps, plan.blocks, parts, each, 8).transpose(0, 2, 3, 4, 1, 5)
         terms = np.zeros((len(padded), plan.blocks, parts, 2 * steps, 8), np.float32)
         terms[:, :, :, : plan.terms] = apart.reshape(len(padded), plan.blocks, parts, plan.terms, 8)
+        if plan.terms % 2:
+            terms[:, :, :, plan.terms] = (terms[:, :, :, plan.terms - 1] / 2).astype(np.float16)
+            terms[:, :, :, plan.terms - 1] -= terms[:, :, :, plan.terms]
         ordered = terms.reshape(-1, 8 * tile.eights, *terms.shape[1:])[:, _order(tile.eights)]
         # [column tile, channel, block, part, step, term, octet]
         split = ordered.reshape(wide, tile.columns, plan.blocks, parts, steps, 2, 8)

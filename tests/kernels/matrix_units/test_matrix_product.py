@@ -47,3 +47,18 @@ def test_a_product_by_tiles_is_that_of_numpy(
     assert device.traits.api == "null" or relative_error(result, case.expected(*case.inputs)) <= (
         2e-3 if units else 1e-5
     )
+
+
+@pytest.mark.parametrize("transposed", [(False, False), (False, True), (True, False), (True, True)], ids=str)
+def test_an_infinity_in_the_last_term_stays_one(device: Device, transposed: tuple[bool, bool]) -> None:
+    """The 21 terms are no multiple of four: what a step reads behind them is not multiplied."""
+    case = case_of(SMALL, transposed)
+    for matrix, swapped, place in zip(case.inputs, transposed, ((3, -1), (-1, 5)), strict=True):
+        (matrix.T if swapped else matrix)[place] = np.inf
+    target = target_of(device, fixed={"matrix_product": 1}, matrix_units=device.traits.matrix_units)
+    with np.errstate(invalid="ignore"):  # NumPy's products of a matrix' edge set the flag
+        found, expected = run(device, case, "f32", target), case.expected(*case.inputs)
+    if device.traits.api != "null":
+        np.testing.assert_array_equal(
+            np.where(np.isfinite(found), 0, found), np.where(np.isfinite(expected), 0, expected)
+        )

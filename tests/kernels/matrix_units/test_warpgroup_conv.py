@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -35,16 +36,23 @@ def halves_between(lowered: Lowered, storage: Storage) -> Mapping[TensorId, Stor
     return {tensor: "f16" if tensor == 1 else "f32" for tensor in lowered.shapes}
 
 
+def result_of(
+    device: Device, last: Node, shape: Shape, out: Shape, x: Array, first: Array, group_size: int, **fixed: object
+) -> Array:
+    """The result of a convolution of one tap, which writes halves of this shape, and the last node behind it by
+    ``fixed`` tiles. Some groups compute two tiles, because the device counts as one of few invocations.
+    """
+    target = target_of(device, "f16", group_size=group_size, invocations=2048, fixed=fixed)
+    shapes, nodes = {0: x.shape, 1: shape, 2: out}, [conv(0, 1, first), last]
+    program, (found,) = run(device, shapes, nodes, (2,), x, "f16", target=target, storage_rule=halves_between)
+    assert program.steps[-1].kernel.source.name == "warpgroup_conv"
+    return found
+
+
 def check(
     device: Device, last: Node, shape: Shape, expected: Array, x: Array, first: Array, group_size: int, **fixed: object
 ) -> None:
-    """Run a convolution of one tap, which writes halves of this shape, and the last node behind it by ``fixed`` tiles.
-    Some groups compute two tiles, because the device counts as one of few invocations.
-    """
-    target = target_of(device, "f16", group_size=group_size, invocations=2048, fixed=fixed)
-    shapes, nodes = {0: x.shape, 1: shape, 2: expected.shape}, [conv(0, 1, first), last]
-    program, (found,) = run(device, shapes, nodes, (2,), x, "f16", target=target, storage_rule=halves_between)
-    assert program.steps[-1].kernel.source.name == "warpgroup_conv"
+    found = result_of(device, last, shape, expected.shape, x, first, group_size, **fixed)
     if device.traits.api != "null":
         assert relative_error(found, expected) <= 1e-5
 
@@ -68,6 +76,7 @@ def convolution(out: int, depth: int, window: Window) -> Convolution:
         ((1, 9, 13, 24), 16, Window((1, 3), (1, 2)), WarpgroupTile(1, 1, 1, 2, 1, 2, 1, 3), 256),
         ((1, 12, 9, 16), 30, Window((2, 3), (1, 1), (1, 3)), WarpgroupTile(1, 2, 2, 1, 1, 1, 3, 3), 256),
         ((2, 7, 9, 36), 33, Window((1, 1), (1, 1)), WarpgroupTile(1, 3, 1, 1, 1, 2, 1, 4), 128),
+        ((2, 17, 26, 16), 8, Window((3, 3), (1, 1)), WarpgroupTile(1, 1, 1, 1, 1, 2, 5, 6), 128),
     ],
     ids=str,
 )  # fmt: skip
@@ -78,6 +87,18 @@ def test_every_window_and_tile(
     expected = np.maximum(convolve(operation)(convolved(x, first)), 0)
     last = Node("CONV_2D", operation, (1,), (2,), (FusedOp("RELU"),))
     check(device, last, shape, expected, x, first, group_size, warpgroup_conv=tile)
+
+
+def test_an_infinite_pixel_makes_its_neighbours_infinite(device: Device) -> None:
+    """Nine terms are no whole steps. All weights of the infinite channel are above zero."""
+    operation, first, x = convolution(8, 8, Window((3, 3), (1, 1))), integers(8, 4), integers(1, 9, 10, 4)
+    operation = replace(operation, weights=np.abs(half(8, 72)).reshape(8, 3, 3, 8) + 0.125)
+    first[:, 0], x[0, 4, 5, 0] = 1, np.inf
+    expected = convolve(operation)(convolved(x, first))
+    last, tile = Node("CONV_2D", operation, (1,), (2,)), WarpgroupTile(1, 1, 1, 1, 1, 1, 5, 1)
+    found = result_of(device, last, (1, 9, 10, 8), expected.shape, x, first, 128, warpgroup_conv=tile)
+    if device.traits.api != "null":
+        np.testing.assert_array_equal(np.isinf(found), np.isinf(expected))
 
 
 @pytest.mark.parametrize("size", [(2, 2), (4, 3)])
