@@ -82,7 +82,7 @@ def _steps(graph: Graph) -> dict[int, Ends]:
     for node in graph.nodes:
         given, output = [found[tensor] for tensor in node.inputs if tensor in found], node.outputs[0]
         last = node.epilogue[-1] if node.epilogue else None
-        if last is None and given and len(given) == len(node.inputs) and hands_on(node):
+        if given and len(given) == len(node.inputs) and hands_on(node):
             ends = min(low for low, _ in given), max(high for _, high in given)
             found.update(dict.fromkeys(node.outputs, ends))
         elif last is not None and last.expression == "STEPS" and last.values[2] == 1.0:

@@ -17,7 +17,7 @@ from ...kernels.ops.movement.concat import Concatenation
 from ...kernels.ops.movement.reshape import ExpandDimensions, Reshape, Squeeze
 from ...kernels.ops.movement.strided_copy import MAX_DIGITS, Digit, StridedCopy, merged_digits
 from ...kernels.ops.pointwise.elementwise import Elementwise
-from ...kernels.tensor import bhwc, strides_of
+from ...kernels.tensor import bhwc, bhwc_axis, strides_of
 from .cleanup import remove_unread
 from .epilogues import ways_to_apply
 from .graph import Graph, Node
@@ -83,7 +83,8 @@ def _part(graph: Graph, joined: Node, layout: Layout) -> tuple[int, Layout] | No
     operation, (digits,) = joined.operation, layout.dimensions
     if not isinstance(operation, Concatenation) or joined.epilogue:
         return None
-    axis, shape = operation.axis, graph.tensors[joined.outputs[0]].shape
+    # A reshape beside it may have changed the rank of a tensor, not that of the operation.
+    axis, shape = bhwc_axis(operation.axis, operation.rank), graph.tensors[joined.outputs[0]].bhwc
     inner = math.prod(shape[axis + 1 :])
     period = shape[axis] * inner
     within = sum((size - 1) * stride for size, stride in digits if stride < period)
@@ -91,7 +92,7 @@ def _part(graph: Graph, joined: Node, layout: Layout) -> tuple[int, Layout] | No
         return None
     start, first = 0, layout.base % period
     for tensor in joined.inputs:
-        length = graph.tensors[tensor].shape[axis] * inner
+        length = graph.tensors[tensor].bhwc[axis] * inner
         if start <= first and first + within < start + length:
             own = tuple((n, s if s < period else s // period * length) for n, s in digits)
             return tensor, Layout((tuple(merged_digits(own)),), layout.base // period * length + first - start)

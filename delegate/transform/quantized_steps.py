@@ -83,7 +83,7 @@ def _in_steps(graph: Graph) -> Scales:
             continue
         if last is not None and last.expression == "QUANTIZE" and max(map(abs, last.values[1:])) <= LARGEST_WHOLE_HALF:
             scales[node.outputs[0]] = last.values[0]
-        elif last is None and hands_on(node):
+        elif hands_on(node):
             given = [scales[tensor] for tensor in node.inputs if tensor in scales]
             if len(given) == len(node.inputs) and len(set(given)) == 1:
                 scales.update(dict.fromkeys(node.outputs, given[0]))
@@ -116,8 +116,9 @@ def _takes_steps(reader: Node, tensor: int, scales: Scales) -> bool:
 
 
 def hands_on(node: Node) -> bool:
-    """Whether every value of the output is one of an input, or zero, and nothing else is read."""
-    return (node.operation.keeps_steps() and len(node.operands) == 1) or isinstance(node.operation, Concatenation)
+    """Whether every value of the output is one of an input, or zero, and nothing else is read or computed."""
+    moves = (node.operation.keeps_steps() and len(node.operands) == 1) or isinstance(node.operation, Concatenation)
+    return moves and not node.epilogue
 
 
 def _sums_integers(node: Node, scale: float | None) -> bool:

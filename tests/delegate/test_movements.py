@@ -107,6 +107,16 @@ def test_a_part_has_the_rank_from_before_a_reshape(gpu: Device) -> None:
     assert error_on(gpu, model, [np.random.default_rng(0).normal(0, 1, shape).astype(np.float32)]) < 1e-5
 
 
+def test_tensors_side_by_side_are_joined_along_the_axis_of_their_rank(gpu: Device) -> None:
+    """A concatenation of rank 5 has four dimensions for kernels, and another axis; the tensors keep their rank."""
+    shape, wide, part = (3, 2, 2, 1, 4), (3, 2, 4, 1, 4), (3, 2, 3, 1, 4)
+    f = Formula(shape)
+    joined = f.add("CONCATENATION", f.add("ABS", 0), f.add("NEG", 0), shape=wide, axis=2)
+    cut = f.add("SLICE", joined, f.constant((0, 0, 1, 0, 0), "int32"), f.constant(part, "int32"), shape=part)
+    model = f.model(f.add("EXP", cut), f.transpose(joined, 1, 4, 0, 2, 3))
+    assert error_on(gpu, model, [np.random.default_rng(0).normal(0, 1, shape).astype(np.float32)]) < 1e-5
+
+
 def test_what_something_else_reads_is_computed_once(gpu: Device) -> None:
     """The function of a transposed tensor that has another reader stays behind the transposition."""
     f = Formula(SHAPE)

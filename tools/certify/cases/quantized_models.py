@@ -118,6 +118,21 @@ def pooled(dtype: str, shape: Sequence[int]) -> bytes:
     return build(G(tensors, operators, [0], [4]))
 
 
+def pooled_swish(dtype: str, shape: Sequence[int]) -> bytes:
+    """A 3x3 convolution, HARD_SWISH of the maxima of 2x2 pixels, and a 1x1 convolution of those."""
+    half, scale = [shape[0], shape[1] // 2, shape[2] // 2, 11], 0.05
+    w = [weights([11, 3, 3, shape[3]], dtype, 0), weights([7, 1, 1, 11], dtype, 0)]
+    tensors = [tensor("x", shape, dtype), tensor("a", [*shape[:3], 11], dtype, scale), tensor("b", half, dtype, scale)]
+    tensors += [tensor("c", half, dtype, scale / 2), tensor("y", [*half[:3], 7], dtype, 2 * scale)]
+    tensors += [w[0], bias(w[0], STEP[dtype], 11, dtype), w[1], bias(w[1], scale / 2, 7, dtype)]
+    pool = options("Pool2D", strideH=2, strideW=2, filterHeight=2, filterWidth=2)
+    operators = [
+        Op("CONV_2D", [0, 5, 6], [1], options("Conv2D", **WINDOW), 3), Op("MAX_POOL_2D", [1], [2], pool, 2),
+        Op("HARD_SWISH", [2], [3]), Op("CONV_2D", [3, 7, 8], [4], options("Conv2D", **WINDOW), 3),
+    ]  # fmt: skip
+    return build(G(tensors, operators, [0], [4]))
+
+
 def fully_connected(dtype: str, inputs: int, units: int, axis: int | None = None) -> bytes:
     w = weights([units, inputs], dtype, axis)
     tensors = [tensor("x", [2, inputs], dtype), w, bias(w, STEP[dtype], units, dtype), tensor("y", [2, units], dtype)]
