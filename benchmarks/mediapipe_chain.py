@@ -1,13 +1,14 @@
 """Times a frame of FaceLandmarker, HandLandmarker or PoseLandmarker on the GPU, and compares it with the CPU.
 
-    python benchmarks/mediapipe_chain.py --bundles FOLDER [--task hands|pose] [--backend cuda|gl] [--frames 300]
+    python benchmarks/mediapipe_chain.py --bundles FOLDER [--task hands|pose|face+hands] [--backend cuda|gl] [--profile]
 
 ``--bundles`` has face_landmarker.task, hand_landmarker.task and pose_landmarker_full.task. A clip of 1920x1080 is made:
-framebind's photograph of one face and person, or twice that of a hand, moves and turns. On CUDA, NVDEC decodes it, else
-frames are textures. A time is that from a decoded frame to its rows in the CPU's memory (of a face 478 landmarks and 52
-blendshapes; of a person 33 landmarks, while the mask is written to memory of the GPU): ``GpuTracker``, and the whole
-``detect_for_video``, which makes MediaPipe's objects of them. No copy but that of the rows is allowed. The first
-``--compared`` frames are compared with the same task on the CPU, which gets the same frames as RGB.
+framebind's photograph of one face and person, or twice that of a hand, or all three, moves and turns. On CUDA, NVDEC
+decodes it, else frames are textures. *rows* is the time from a decoded frame to its rows in the CPU's memory (of a face
+478 landmarks and 52 blendshapes; of a person 33 landmarks, while the mask is written to memory of the GPU), *submitted*
+its part until the GPU has all work, *detect_for_video* that of the whole call, which makes MediaPipe's objects of rows.
+No copy but that of the rows is allowed. The first ``--compared`` frames are compared with the same task on the CPU,
+which gets the same frames as RGB. ``--profile`` then times a followed frame without rows, and each of its steps.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from __future__ import annotations
 import argparse
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
@@ -25,6 +27,7 @@ import av
 import cv2
 import numpy as np
 import numpy.typing as npt
+from samples import Series, measured, write
 
 import framebind as fb
 from framebind import mp
@@ -40,10 +43,24 @@ vision = mp.tasks.vision
 
 
 BUNDLES = {"face": "face_landmarker.task", "hands": "hand_landmarker.task", "pose": "pose_landmarker_full.task"}
+BOTH = "face+hands"
+"""The tasks of faces and of hands on the same pictures."""
+SETTLED = 10
+"""Frames before the first that is timed."""
+PROFILES = 30
+"""Runs of each step."""
+SHOWN = 14
+"""Steps in the table of a profile: those that take longest."""
+Times = dict[str, list[float]]
 
 
 def photograph_of(task: str) -> Array:
-    """The picture that moves, (288, 512, 3): a face, two hands, or a person."""
+    """The picture that moves, (288, 512, 3): a face, two hands, both, or a person."""
+    if task == BOTH:
+        face, hand = (np.asarray(cv2.imread(str(path))) for path in (PHOTOGRAPH, HAND_PICTURE))
+        hand = np.asarray(cv2.resize(hand[:, 200:740], (128, 171)))
+        hand = np.asarray(cv2.copyMakeBorder(hand, 50, 67, 0, 0, cv2.BORDER_REPLICATE))
+        return np.concatenate([face[:288, 96:352], hand, hand[:, ::-1]], axis=1)
     if task == "face":
         return np.asarray(cv2.imread(str(PHOTOGRAPH)))[:288]
     if task == "pose":
@@ -71,17 +88,34 @@ def write_clip(path: Path, photograph: Array, frames: int) -> None:
             file.mux(packet)
 
 
-def make_task(task: str, bundles: Path, *, masks: bool = True) -> Any:
-    """The task, which follows one face with blendshapes, two hands, or one person, with a mask or without."""
+def make_task(task: str, bundles: Path, *, masks: bool = True, video: bool = True) -> Any:
+    """The task, which finds one face with blendshapes, two hands, or one person, with a mask or without.
+
+    It follows them through a ``video``, or finds them in single pictures.
+    """
     base = mp.tasks.BaseOptions(str(bundles / BUNDLES[task]), delegate=mp.tasks.BaseOptions.Delegate.CPU)
+    mode = vision.RunningMode.VIDEO if video else vision.RunningMode.IMAGE
     if task == "face":
-        options: Any = vision.FaceLandmarkerOptions(base, vision.RunningMode.VIDEO, output_face_blendshapes=True)
+        options: Any = vision.FaceLandmarkerOptions(base, mode, output_face_blendshapes=True)
         return vision.FaceLandmarker.create_from_options(options)
     if task == "hands":
-        options = vision.HandLandmarkerOptions(base, vision.RunningMode.VIDEO, num_hands=2)
-        return vision.HandLandmarker.create_from_options(options)
-    options = vision.PoseLandmarkerOptions(base, vision.RunningMode.VIDEO, output_segmentation_masks=masks)
+        return vision.HandLandmarker.create_from_options(vision.HandLandmarkerOptions(base, mode, num_hands=2))
+    options = vision.PoseLandmarkerOptions(base, mode, output_segmentation_masks=masks)
     return vision.PoseLandmarker.create_from_options(options)
+
+
+def is_compared_as_video(task: str) -> bool:
+    """Whether the GPU's results for a video are compared with the CPU's.
+
+    Persons are compared in single pictures: their regions are placed by the last results, so that roundings grow from
+    frame to frame, as those of MediaPipe do beside itself (mediapipe_steps.py).
+    """
+    return task != "pose"
+
+
+def found_in(task: Any, picture: Any, number: int, *, video: bool) -> Any:
+    """The result for a frame of that number."""
+    return task.detect_for_video(picture, number * MILLISECONDS) if video else task.detect(picture)
 
 
 def masks_of(task: Any, api: fb.Backend) -> list[Any]:
@@ -106,19 +140,19 @@ def landmarks_of(result: Any) -> list[Array]:
     return sorted(found, key=lambda each: each[:, 0].mean())
 
 
-def compare(path: Path, make: Callable[[], Any], context: Any, api: fb.Backend, frames: int) -> None:
+def compare(path: Path, name: str, make: Callable[..., Any], context: Any, api: fb.Backend, frames: int) -> None:
     """Print how far the GPU's landmarks, blendshapes and masks are from those of the CPU on the same frames."""
+    video = is_compared_as_video(name)
     distances, shapes, shared, alike = list[float](), [0.0], list[float](), 0
     diagonal = np.hypot(*SIZE)
-    with make() as gpu, make() as cpu:
+    with make(video=video) as gpu, make(video=video) as cpu:
         masks_of(gpu, api)
         for number, frame in enumerate(pictures(path, context, api.short), 1):
             if number > frames:
                 break
             rgb = np.ascontiguousarray(frame.read_rgba()[..., :3])
             image = mp.Image(image_format=mp.ImageFormat.SRGB, data=rgb)
-            ours = gpu.detect_for_video(frame, number * MILLISECONDS)
-            theirs = cpu.detect_for_video(image, number * MILLISECONDS)
+            ours, theirs = found_in(gpu, frame, number, video=video), found_in(cpu, image, number, video=video)
             found, expected = landmarks_of(ours), landmarks_of(theirs)
             alike += len(found) == len(expected)
             for one, other in zip(found, expected, strict=False):
@@ -130,54 +164,97 @@ def compare(path: Path, make: Callable[[], Any], context: Any, api: fb.Backend, 
                 values = ours.segmentation_masks[0].read(), theirs.segmentation_masks[0].numpy_view()
                 one, other = (each.reshape(SIZE[::-1]) > 0.5 for each in values)
                 shared.append(float((one & other).sum() / max((one | other).sum(), 1)))
+    kind = "frames" if video else "single pictures"
     print(
-        f"{frames} frames beside the CPU: {alike} with as many things; landmarks in % of the diagonal: p50 "
+        f"{frames} {kind} beside the CPU: {alike} with as many things; landmarks in % of the diagonal: p50 "
         f"{np.median(distances):.4f}, p99 {np.percentile(distances, 99):.4f}; blendshapes at most {max(shapes):.4f}"
     )
     if shared:
         print(f"masks, intersection over union: p50 {np.median(shared):.4f}, least {min(shared):.4f}")
 
 
-def measure(path: Path, make: Callable[[], Any], context: Any, api: fb.Backend) -> None:
-    """Print the times of frames."""
-    with make() as whole, make() as task:
-        tracker = task._pipeline.on_gpu
-        masks_of(whole, api)
-        masks_of(task, api)
-        times: dict[str, list[float]] = {"rows": [], "detect_for_video": []}
-        things = number = 0
-        for number, frame in enumerate(pictures(path, context, api.short), 1):
-            milliseconds = number * MILLISECONDS
-            fb.transfers.reset()
-            start = time.perf_counter()
-            things += len(tracker.take(tracker.submit(gpu_picture(frame), milliseconds)))
-            middle = time.perf_counter()
-            copied = fb.transfers.bytes_except("detections")
-            whole.detect_for_video(frame, milliseconds)
-            if number > 10:
-                assert not copied, "only the rows are copied"
-                times["rows"].append((middle - start) * 1000)
-                times["detect_for_video"].append((time.perf_counter() - middle) * 1000)
+def measure(
+    path: Path, whole: Sequence[Any], trackers: Sequence[Any], context: Any, api: fb.Backend, *, profiled: int
+) -> Times:
+    """Times of tasks and of the trackers of others in milliseconds. Print the steps of frame ``profiled``."""
+    times: Times = {"submitted": [], "rows": [], "detect_for_video": []}
+    things = number = 0
+    for number, frame in enumerate(pictures(path, context, api.short), 1):
+        milliseconds = number * MILLISECONDS
+        fb.transfers.reset()
+        start = time.perf_counter()
+        submitted = [tracker.submit(gpu_picture(frame), milliseconds) for tracker in trackers]
+        began = time.perf_counter()
+        things += sum(len(tracker.take(each)) for tracker, each in zip(trackers, submitted, strict=True))
+        middle = time.perf_counter()
+        copied = fb.transfers.bytes_except("detections")
+        for task in whole:
+            task.detect_for_video(frame, milliseconds)
+        if number > SETTLED:
+            assert not copied, "only the rows are copied"
+            spent = began - start, middle - start, time.perf_counter() - middle
+            for values, each in zip(times.values(), spent, strict=False):
+                values.append(1000 * each)
+        if number == profiled:
+            for tracker in trackers:
+                times |= profile(tracker._chain._look)
     print(f"{things / max(number, 1):.2f} things in a frame")
     for name, values in times.items():
-        print(f"{name}: {len(values)} frames, ms p50 {np.median(values):.3f}, p95 {np.percentile(values, 95):.3f}")
+        p50, p95, p99 = np.percentile(values, (50, 95, 99))
+        print(f"{name}: {len(values)} frames, ms p50 {p50:.3f}, p95 {p95:.3f}, p99 {p99:.3f}")
+    return times
+
+
+def profile(look: Any) -> Times:
+    """Print the steps of a followed frame. Returns times in milliseconds: of its submission, and until it is done."""
+    delegate = look._delegate
+    submitted, done = list[float](), list[float]()
+    for _ in range(10 * PROFILES):
+        start = time.perf_counter()
+        look.run()
+        submitted.append(1000 * (time.perf_counter() - start))
+        delegate.fence().wait()
+        done.append(1000 * (time.perf_counter() - start))
+    delegate.profile()  # which compiles each step by itself
+    runs = [delegate.profile() for _ in range(PROFILES)]
+    steps = [(each.label, each.kernel) for each in runs[0]]
+    medians = np.median([[step.nanoseconds / 1000 for step in run] for run in runs], axis=0)
+    print(f"{len(steps)} steps, each alone: together {medians.sum():.0f} us")
+    for number in np.argsort(-medians)[:SHOWN]:
+        print(f"  {medians[number]:6.1f} us  {steps[number][1]:<28} {steps[number][0]}")
+    kernels = {kernel: [n for n, step in enumerate(steps) if step[1] == kernel] for _, kernel in steps}
+    for kernel, of in sorted(kernels.items(), key=lambda item: -medians[item[1]].sum())[:SHOWN]:
+        print(f"  {medians[of].sum():6.1f} us  {len(of):4d} x {kernel}")
+    return {f"{len(steps)} steps submitted": submitted, f"{len(steps)} steps": done}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--bundles", type=Path, required=True)
-    parser.add_argument("--task", choices=tuple(BUNDLES), default="face")
+    parser.add_argument("--task", choices=(*BUNDLES, BOTH), default="face")
     parser.add_argument("--backend", choices=("cuda", "gl"), default="cuda")
     parser.add_argument("--frames", type=int, default=300)
     parser.add_argument("--compared", type=int, default=60)
+    parser.add_argument("--profile", action="store_true")
+    parser.add_argument("--json", type=Path)
     given = parser.parse_args()
-    api, make = BY_NAME[given.backend], partial(make_task, given.task, given.bundles)
-    with tempfile.TemporaryDirectory() as folder, api.open_context() as context:
+    api, makes = BY_NAME[given.backend], [partial(make_task, each, given.bundles) for each in given.task.split("+")]
+    with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
+        context = stack.enter_context(api.open_context())
         path = Path(folder) / "clip.mp4"
         write_clip(path, photograph_of(given.task), given.frames)
         print(api.title, given.task, *SIZE)
-        compare(path, make, context, api, given.compared)
-        measure(path, make, context, api)
+        for make in makes if given.compared else ():
+            compare(path, make.args[0], make, context, api, given.compared)
+        tasks, whole = ([stack.enter_context(make()) for make in makes] for _ in range(2))
+        for task in (*tasks, *whole):
+            masks_of(task, api)
+        trackers = [task._pipeline.on_gpu for task in tasks]
+        times = measure(path, whole, trackers, context, api, profiled=given.frames if given.profile else 0)
+        if given.json:
+            figures = trackers[0]._chain._look._delegate.statistics()
+            series = [Series({"task": given.task, "on": api.short, "figure": each}, times[each]) for each in times]
+            write(given.json, measured("chains", [(figures.device, figures.driver)], "ms", series))
 
 
 if __name__ == "__main__":

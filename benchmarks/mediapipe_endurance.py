@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 import typer
 from endurance import MISTAKE_EVERY, RESIZES, Findings, begin, report, watch
-from mediapipe_chain import landmarks_of, make_task, photograph_of
+from mediapipe_chain import found_in, is_compared_as_video, landmarks_of, make_task, photograph_of
 
 import framebind as fb
 from framebind import mp
@@ -69,17 +69,20 @@ class Follower:
         """The frames whose rows were not taken: their numbers, and what is expected."""
 
     def _compare_with_cpu(self, name: str, bundles: Path, arrays: list[Array]) -> None:
-        with make_task(name, bundles, masks=False) as cpu:
+        video = is_compared_as_video(name)
+        with (
+            make_task(name, bundles, masks=False, video=video) as cpu,
+            make_task(name, bundles, masks=False, video=video) as gpu,
+        ):
             for number, (texture, array) in enumerate(zip(self._textures, arrays, strict=False), 1):
                 image = mp.Image(mp.ImageFormat.SRGB, np.ascontiguousarray(array[..., :3]))
-                found = landmarks_of(self.task.detect_for_video(texture, number * MILLISECONDS))
-                wanted = landmarks_of(cpu.detect_for_video(image, number * MILLISECONDS))
+                found = landmarks_of(found_in(gpu, texture, number, video=video))
+                wanted = landmarks_of(found_in(cpu, image, number, video=video))
                 assert len(found) == len(wanted), (
                     f"frame {number} has {len(found)} things, and {len(wanted)} on the CPU"
                 )
                 for one, other in zip(found, wanted, strict=True):
                     assert np.abs(one - other).max() <= TOLERANCE, f"frame {number}: landmarks far from the CPU's"
-        self.frames = len(arrays)
 
     def _submit(self, picture: GpuPicture) -> int:
         self.frames += 1

@@ -140,6 +140,7 @@ You need `make setup`, a driver and the [models](demos.md). Without a display th
 | `benchmarks/mediapipe_endurance.py` | a million followed frames of faces, hands or persons: wrong rows, memory |
 | `benchmarks/mediapipe_agreement.py` | results beside [MediaPipe's](from-mediapipe.md) |
 | `benchmarks/mediapipe_chain.py` | chains of MediaPipe's networks on the GPU, beside their results on the CPU |
+| `benchmarks/mediapipe_peer.py` | MediaPipe's own delegates on the same clips |
 | `benchmarks/video/compare.py` | [whole videos](video-times.md) beside other programs |
 | `benchmarks/video/in_turn.py` | whole videos by two models, or by two source trees, in turn |
 | `benchmarks/video/browser.py` | pictures in [browsers](browser.md) |

@@ -22,7 +22,7 @@ from ..plan.binding import Binding, TextureMapping
 from ..plan.mapping import ORDERS, check_mapping, mapped_parameters, order_of, sampling_of
 from .arrays import array_values, array_view, check_type, check_written, fill, memory_of
 from .messages import tensor_label
-from .placed_regions import region_buffer
+from .placed_regions import is_alike, region_buffer
 from .planes import PlacedPlanes, byte_planes, check_bytes, yuv_planes
 from .tensor_layout import cost_of_picture, or_layout, with_layout
 
@@ -86,18 +86,9 @@ def rebound(device: Device, obj: Any, previous: Binding) -> Binding | None:
         resource = device.borrow(obj)
     except BindingError:
         return None
-    if isinstance(previous.view, PlanePicture) or not _is_alike(resource, previous.resource):
+    if isinstance(previous.view, PlanePicture) or not is_alike(resource, previous.resource):
         return None
     return replace(previous, resource=resource)
-
-
-def _is_alike(resource: Resource, before: Resource) -> bool:
-    """Whether another resource can take the place of the one before without a decision.
-
-    A staged texture is never alike, because a buffer stands for it.
-    """
-    alike = resource.format == before.format and resource.size == before.size and resource.nbytes == before.nbytes
-    return alike and resource.layout == before.layout and not resource.released and type(resource) is type(before)
 
 
 def _staged(binding: Binding, write: bool, previous: Binding | None) -> Binding:
@@ -189,7 +180,7 @@ def _video_again(device: Device, picture: YuvPicture, previous: Binding) -> Bind
     if previous.hosts:
         return _video_on_host_again(device, picture, previous)
     first, *others = [device.borrow(plane) for plane in picture.planes]
-    if not all(map(_is_alike, (first, *others), previous.resources)):
+    if not all(map(is_alike, (first, *others), previous.resources)):
         return None
     binding = replace(previous, resource=first, others=(*others, *previous.region))
     if all(map(operator.is_, binding.resources, picture.planes)):  # or each time a new object stands for a plane

@@ -19,6 +19,7 @@ from .bindings import rebound
 from .feedback import State
 from .frames import exchanged, negotiated
 from .messages import tensor_label
+from .placed_regions import other_regions, with_regions
 
 
 @dataclass
@@ -123,10 +124,13 @@ class BoundaryMemory:
     def rebind(self, key: Key, obj: Any, given: Any) -> Binding | None:
         """Replace a bound object by ``obj`` of the same kind, size and format: a ring's next texture.
 
-        ``given`` are the values of its mapping. None, and nothing has changed, if it is not like the one before.
+        ``given`` are the values of its mapping, in which regions may lie in other buffers. None, and nothing has
+        changed, if it is not like the one before.
         """
-        bound = self._bound.get(key)
-        if bound is None or bound.binding is None or bound.given != given:
+        bound, regions = self._bound.get(key), ()
+        if bound is None or bound.binding is None:
+            return None
+        if bound.given != given and not (regions := other_regions(given, bound.given)):
             return None
         device, previous = self.device, bound.binding
         assert device is not None, "something was bound there"
@@ -138,7 +142,10 @@ class BoundaryMemory:
             bound.obj = previous.resource = obj
             return previous
         binding = (exchanged if previous.frames else rebound)(device, obj, previous)
+        if binding is not None and regions:
+            binding = with_regions(device, binding, regions)
         if binding is not None:
+            bound.given = given
             bound.decide(obj, binding)
         return binding
 

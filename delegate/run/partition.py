@@ -252,10 +252,10 @@ class Partition:
         self._boundary.memory.open_device.check()
         bound, program = self.bound, self.bound.program
         if program is None:
+            self._check_states()
             # A state is left alone: each run that is measured would move it on.
             program = bound.build(self._name, self._graph, may_measure=not self._states and not self._variables)
         if bound.changed:
-            self._check_states()
             self._plan_uploads(program, bound.bind_changed(program))
         return bound.tune(program, self._name, self._graph) if bound.untuned else program
 
@@ -269,6 +269,8 @@ class Partition:
     def _plan_uploads(self, program: Program, changed: set[int]) -> None:
         """Find the tensors that have to be copied from the CPU, after the objects of some have changed."""
         memory, inputs = self._boundary.memory, program.inputs
+        if changed.isdisjoint(inputs):
+            return
         tensors = [i for i in self._uploads.tensors if i in inputs and not memory.is_on_gpu((self.subgraph, i))]
         arrays = {i for i in tensors if memory.is_bound((self.subgraph, i))}
         constant = self.prepared.claims.constant_derived

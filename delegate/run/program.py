@@ -189,8 +189,10 @@ class Program:
 
         Raises BindingError.
         """
-        handles = [resource.handle for binding in self.bindings.values() for resource in binding.resources]
-        if len(set(handles)) < len(handles):
+        written, read = list[Hashable](), list[Hashable]()
+        for tensor, binding in self.bindings.items():
+            (written if tensor in self.outputs else read).extend([each.handle for each in binding.resources])
+        if len(self._written) < len(written) or not self._written.isdisjoint(read):
             _refuse_written(self.bindings, self.outputs, self.graph.tensors)
         self.needs_check = False
 

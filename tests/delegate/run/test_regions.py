@@ -181,6 +181,45 @@ def test_another_picture_of_a_ring_is_not_recorded_again(gpu: Device) -> None:
     delegate.close()
 
 
+@pytest.mark.parametrize("count", [1, 2])
+def test_rows_of_another_buffer_need_no_decision(count: int, gpu: Device) -> None:
+    interpreter, delegate = ready((count, *SHAPE[1:]))
+    frame, buffers = texture(gpu, PICTURE), [buffer_of(gpu, ROWS), buffer_of(gpu, ROWS[::-1]), buffer_of(gpu, ROWS[:2])]
+
+    def bind(buffer: Any, *, rows: tuple[int, int] = (0, 1), **given: Any) -> None:
+        regions = [fb.Region(buffer, row) for row in rows[:count]]
+        objects, crops = ([frame] * count, regions) if count > 1 else (frame, regions[0])
+        delegate.bind_buffer_to_tensor(objects, 0, crop=crops, **given)
+
+    bind(buffers[0])
+    interpreter.invoke()
+    memory, (partition,) = delegate.engine.boundary.memory, delegate.engine.partitions
+    decided, recorded = memory.used((0, 0)), partition.program.recorded if partition.program else None
+    assert decided is not None
+    for buffer, rows in zip((buffers[1], buffers[0], buffers[1]), (ROWS[::-1], ROWS, ROWS[::-1]), strict=True):
+        bind(buffer)
+        interpreter.invoke()
+        again = memory.source((0, 0))
+        assert isinstance(again, Binding) and again.view is decided.view and again.parameters is decided.parameters
+        assert partition.program is not None and partition.program.recorded is recorded
+        for values, row in zip(interpreter.get_tensor(2), rows, strict=False):
+            assert np.abs(values - expected(PICTURE, row)).max() <= 1e-4
+    others: list[dict[str, Any]] = [
+        {"buffer": buffers[2]}, {"buffer": buffers[0], "mean": 0.5}, {"buffer": buffers[0], "rows": (1, 2)},
+    ]  # fmt: skip
+    for given in others:
+        bind(**given)
+        again = memory.source((0, 0))
+        assert isinstance(again, Binding) and again.view is not decided.view, "this is decided"
+    bind(buffers[1])
+    buffers[0].release()
+    with pytest.raises(fb.BindingError, match=r"regions.* is released"):
+        bind(buffers[0])
+    interpreter.invoke()
+    assert np.abs(interpreter.get_tensor(2)[0] - expected(PICTURE, ROWS[2])).max() <= 1e-4
+    delegate.close()
+
+
 REFUSED: dict[str, tuple[Callable[[Device], Any], dict[str, Any], str]] = {
     "no such row": (lambda gpu: gpu.buffer(96, "three rows"), {"index": 3}, "has 96 bytes, and row 3 .* ends at 128"),
     "a row before the first": (lambda gpu: gpu.buffer(96, "three rows"), {"index": -1}, "index of its Region is -1"),
