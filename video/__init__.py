@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ..interop.frames.decode.addresses import StreamOptions, masked_address
+    from ..interop.frames.decode.addresses import StreamOptions, is_loopback, masked_address
     from ..interop.frames.decode.containers import video_seconds
     from ..interop.frames.decode.division import VideoPart, divide_video
     from ..interop.frames.decode.tags import VideoTags
@@ -46,6 +46,7 @@ __all__ = [
     "Window",
     "WorkTime",
     "divide_video",
+    "is_loopback",
     "join_videos",
     "list_cameras",
     "list_virtual_cameras",
@@ -75,6 +76,7 @@ _LATE = {
     "Window": "..interop.gl.draw.window",
     "WorkTime": f"{_FRAMES}.decode.thread_times",
     "divide_video": f"{_FRAMES}.decode.division",
+    "is_loopback": f"{_FRAMES}.decode.addresses",
     "join_videos": f"{_FRAMES}.write.joined",
     "list_cameras": f"{_FRAMES}.read.camera",
     "list_virtual_cameras": f"{_FRAMES}.virtual_cameras.opening",

@@ -130,7 +130,7 @@ class Player:
         """Wait until somebody sees pictures. A live source is closed until then: a webcam's light is off."""
         began, mirror, is_live = time.perf_counter(), self.source.mirror, self.source.live
         if is_live:
-            self.source.stop()
+            self.source.close()
         while self.camera is not None and self._is_unseen() and self.going_on:
             self.camera.wait_until_watched(_LOOK_SECONDS)
             raise_if_signalled()

@@ -52,7 +52,7 @@ def run(
     """
     source, shown = _source(options, photograph), options.window or not (options.output or options.headless)
     if (shown or camera) and source.length == 1:  # a picture: it stays until the window is closed
-        source.stop()
+        source.close()
         source = _source(replace(options, loop=True), photograph)
     with source, contextlib.ExitStack() as stack:
         endless = source.length is None and options.frames is None and options.duration is None
@@ -83,7 +83,7 @@ def run(
         for path in options.output:
             recorder.open(path)
         player.laps.mode = "copying" if options.copying else "gpu"
-        stack.callback(lambda: player.source.stop())
+        stack.callback(lambda: player.source.close())
         source.mirror = options.mirror
         frames, seconds = _limits(options, source)
         length = min((n for n in (frames, source.length) if n is not None), default=None)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import http.server
 import io
-import ipaddress
 import json
 import re
 import socket
@@ -95,7 +94,7 @@ class Page:
         self.figures, self.pictures, self.seconds = figures, pictures, seconds
         self.policy = _POLICY + (" ".join(embed) or "'none'")
         self.is_closing = threading.Event()
-        self.is_public = not _is_loopback(host)
+        self.is_public = not fb.video.is_loopback(host)
         self.contents = {
             path: (kind, files(watching).joinpath(name).read_bytes()) for path, (name, kind) in _PAGE.items()
         }
@@ -125,17 +124,7 @@ class Page:
 
     def admits(self, host: str) -> bool:
         """True if a request for that host is for us: on loopback no other name, which a foreign page could have."""
-        name = host.rpartition(":")[0] if re.search(r":\d+$", host) else host
-        return self.is_public or name in ("localhost", "127.0.0.1", "[::1]")
-
-
-def _is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
+        return self.is_public or fb.video.is_loopback(host)
 
 
 class _Server(http.server.ThreadingHTTPServer):

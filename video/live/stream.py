@@ -129,7 +129,7 @@ class Stream:
 
     def _begin_anew(self, source: fb.video.Source) -> None:
         """Open a camera again that gave no frame for a long time, or came back with frames of another size."""
-        source.stop()
+        source.close()
         self._counts = self._all_counts()
         self.source = self.view = self._frames = None
         self._opener = self._start_opening()
@@ -166,7 +166,7 @@ class Stream:
         self.end_soon()
         self._opener.join(_OPENING)
         if self.source is not None:
-            self.source.stop()
+            self.source.close()
 
     def snapshot(self) -> Snapshot:
         """Its figures now."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -116,6 +117,29 @@ def masked_address(source: str | Path) -> str:
     if ":/" not in text:
         return text
     return _masked(text) if _SCHEME.match(text) else _ADDRESS.sub(lambda found: _masked(found[0]), text)
+
+
+def is_loopback(host: str) -> bool:
+    """Say whether a server at ``host`` is reached by this machine alone.
+
+    No name but "localhost" is looked up, so that no page of another site can make up a name for this machine.
+
+    Parameters
+    ----------
+    host : str
+        A name or number, with or without a port; a number of IPv6 with a port is in brackets.
+
+    Examples
+    --------
+    >>> [fb.video.is_loopback(host) for host in ("localhost:8080", "127.0.0.1", "[::1]:80", "0.0.0.0", "example.com")]
+    [True, True, True, False, False]
+    """
+    found = _SERVER.fullmatch(host)
+    name = (found[1] if found else host).strip("[]")
+    try:
+        return name == "localhost" or ipaddress.ip_address(name).is_loopback
+    except ValueError:
+        return False
 
 
 def _masked(address: str) -> str:

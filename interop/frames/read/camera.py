@@ -72,7 +72,7 @@ def list_cameras() -> list[Camera]:
     --------
     >>> for camera in fb.video.list_cameras():
     ...     source = fb.open_source(camera.index)
-    ...     source.stop()
+    ...     source.close()
     """
     return cameras_in(_DEVICES)
 

@@ -44,7 +44,7 @@ Place = GlContext | ClosableWindow | Literal["cpu"] | None
 class Source(Uncopied):
     """An open source of frames, made by ``open_source``.
 
-    Use it as a context manager, or call ``stop()``.
+    Use it as a context manager, or call ``close()``.
 
     Attributes
     ----------
@@ -82,7 +82,7 @@ class Source(Uncopied):
     def __init__(self, reader: FrameReader, loop: bool = False) -> None:
         self._reader, self._loop = reader, loop
         self._worker: Worker | None = None
-        self._is_read = self._is_stopped = False
+        self._is_read = self._is_closed = False
         self._feed: Feed | None = None
         self._last: Frame | None = None
         self._last_at = 0.0
@@ -186,7 +186,7 @@ class Source(Uncopied):
         self, on: Place = None, *, wait: Literal[False], timer: GlTimer | None = None
     ) -> Iterator[Frame | None]: ...
     def frames(self, on: Place = None, *, wait: bool = True, timer: GlTimer | None = None) -> Iterator[Frame | None]:
-        """Give the frames, once, until the source ends or is stopped, or until the window ``on`` is closed.
+        """Give the frames, once, until the source ends or is closed, or until the window ``on`` is closed.
 
         Parameters
         ----------
@@ -197,7 +197,7 @@ class Source(Uncopied):
             (``Frame.planes``), which each ``invoke`` copies to the GPU, counted. None: planes where the decoder has
             them. NVDEC's are in the GPU's memory, where the model reads them. NVDEC takes that memory again when the
             next but one frame is asked for and the models that were submitted until then have read it, and when the
-            source is stopped, which is before the CudaContext is closed. Planes of cameras and pictures are made by
+            source is closed, which is before the CudaContext is closed. Planes of cameras and pictures are made by
             swscale.
         wait : bool
             False: give None if there is no new frame, without waiting; the source sets ``ready`` when there is. True:
@@ -235,7 +235,7 @@ class Source(Uncopied):
         return self._handed_over(on, wait=wait, timer=timer)
 
     def _decoded_here(self, on: Place) -> Iterator[Frame]:
-        """Planes, decoded by the calling thread. The last ones are valid until the source is stopped."""
+        """Planes, decoded by the calling thread. The last ones are valid until the source is closed."""
         reader = self._reader
         self._begin(on)
         try:
@@ -247,7 +247,7 @@ class Source(Uncopied):
                     self.ended = True
                     return
         except BaseException:
-            self.stop()
+            self.close()
             raise
 
     def _handed_over(self, on: Place, *, wait: bool, timer: GlTimer | None) -> Iterator[Frame | None]:
@@ -271,7 +271,7 @@ class Source(Uncopied):
             self.ended = True
         finally:
             if wait:
-                self.stop()
+                self.close()
 
     def _begin(self, on: Place) -> None:
         """Note that the frames are read from now on. Raises SourceError if they were read before."""
@@ -288,7 +288,7 @@ class Source(Uncopied):
         self._begin(on)
         worker = Worker(reader, loop=self._loop)
         queue = worker.queue
-        if self._is_stopped:
+        if self._is_closed:
             queue.stop()
         try:
             if on is None or on == "cpu":
@@ -297,7 +297,7 @@ class Source(Uncopied):
                 feed = PlanesFeed(queue, reader.context if is_video else None, self.rotation)
             else:
                 context, read = on if isinstance(on, GlContext) else on.context, reader.read
-                feed = TextureFeed(queue, context, reader.layout, self.size, stop=self.stop, timer=timer)
+                feed = TextureFeed(queue, context, reader.layout, self.size, stop=self.close, timer=timer)
         except FramebindError:
             self._is_read = False  # no frame was: another context may have room
             raise
@@ -352,11 +352,16 @@ class Source(Uncopied):
         self._polled = self._polled or self.frames(on, wait=False)
         return next(self._polled, None)
 
+    def stop(self) -> None:
+        """Do what ``close()`` does: deprecated."""
+        warn_deprecated("Source.stop()", "close()")
+        self.close()
+
     # The end ----------------------------------------------------------------------------------------------------------
 
-    def stop(self) -> None:
+    def close(self) -> None:
         """End the iteration and the worker thread, and close the camera or file. May be called more than once."""
-        self._is_stopped = True
+        self._is_closed = True
         if self._worker is None or self._feed is None:
             self._reader.close()
             return
@@ -366,7 +371,7 @@ class Source(Uncopied):
 
     def end_soon(self) -> None:
         """Ask the worker thread to end, without waiting: several sources that stop together end at the same time."""
-        self._is_stopped = True
+        self._is_closed = True
         if self._worker is not None:
             self._worker.queue.stop()
 
@@ -381,4 +386,4 @@ class Source(Uncopied):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.stop()
+        self.close()

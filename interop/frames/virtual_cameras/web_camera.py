@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hmac
-import ipaddress
 import logging
 import threading
 import time
@@ -23,7 +22,7 @@ import numpy.typing as npt
 
 from ...errors import SourceError
 from .. import virtual_cameras
-from ..decode.addresses import masked_address
+from ..decode.addresses import is_loopback, masked_address
 from .camera import FrameLayout, HostCamera
 from .live_encoder import LiveEncoder
 
@@ -148,8 +147,7 @@ class WebCamera(HostCamera):
         """Refuse requests of other sites' pages, without the token, and beyond the number of viewers."""
         from aiohttp import web
 
-        name = request.host.rpartition(":")[0] if request.host[-1:].isdigit() else request.host
-        if self._is_local and name not in ("localhost", "127.0.0.1", "[::1]"):
+        if self._is_local and not is_loopback(request.host):
             raise web.HTTPForbidden(text="not the name of this server")
         if self._token and not hmac.compare_digest(request.query.get("token", "").encode(), self._token.encode()):
             raise web.HTTPForbidden(text="the address needs its ?token=")
@@ -260,18 +258,9 @@ def _place(address: str) -> tuple[str, int, str]:
     token = "".join(parse_qs(parts.query).get("token", []))
     if port is None or parts.path not in ("", "/"):
         raise SourceError(f"'{shown}' is no address to serve at, such as http://:8080")
-    if not _is_loopback(host) and len(token) < 8:
+    if not is_loopback(host) and len(token) < 8:
         raise SourceError(
             f"others can reach {host}: name a token of 8 characters or more, which the address that you give them has "
             f"too: http://{host}:{port}/?token=..."
         )
     return host, port, token
-
-
-def _is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False

@@ -439,3 +439,6 @@ def test_old_names_of_frames_work_with_a_warning(context: fb.GlContext, tmp_path
             while not source.ended:
                 count += poll(source) is not None
             assert count == 3
+    source = fb.open_source(path)
+    with pytest.warns(DeprecationWarning, match=r"stop.* use close"):
+        source.stop()

@@ -311,7 +311,7 @@ MOST_FILES = 8
 
 def test_opening_a_video_takes_few_files(tmp_path: Path) -> None:
     path, files = write_clip(tmp_path / "clip.mp4", frames=10), set[str]()
-    fb.open_source(path).stop()
+    fb.open_source(path).close()
     folder = str(Path(fb.__file__).parent)
 
     def note(frame: FrameType, event: str, _argument: Any) -> None:
@@ -323,6 +323,6 @@ def test_opening_a_video_takes_few_files(tmp_path: Path) -> None:
         source = fb.open_source(path)
     finally:
         sys.setprofile(None)
-    source.stop()
+    source.close()
     files = {file for file in files if not file.startswith("/tests/")}
     assert 0 < len(files) <= MOST_FILES, sorted(files)

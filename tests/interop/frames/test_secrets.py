@@ -118,4 +118,4 @@ def test_no_status_of_a_lost_stream_has_a_secret(
             reader.reopen()
     said += [*caplog.messages, *traceback.format_exception(raised.value), *traceback.format_exception(lost.value)]
     assert "is lost" in reader.status and "S3CRET" not in "".join(said)
-    source.stop()
+    source.close()
