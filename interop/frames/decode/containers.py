@@ -9,6 +9,7 @@ from typing import Any
 
 from ...errors import SourceError
 from .addresses import PROTOCOLS, StreamOptions, checked_scheme, masked_address, plain_address
+from .certificates import tls_options, why_untrusted
 from .pyav import load_av
 from .seeking import packets_from
 
@@ -49,6 +50,8 @@ def open_container(
     if "://" in text:
         text, scheme = plain_address(source), checked_scheme(source, name, stream or StreamOptions())
     options = {"protocol_whitelist": PROTOCOLS[scheme], "max_pixels": str(MAX_PIXELS)}
+    if scheme:
+        options.update(tls_options(scheme))
     if packets_only:
         options.update(PACKETS_ONLY)
     if scheme.startswith("rtsp"):
@@ -58,22 +61,30 @@ def open_container(
     # An absolute path, so that FFmpeg takes no colon in a file's name for a protocol.
     place = text if scheme else str(Path(text).resolve())
     more = _TEXT_ERRORS if int(av.__version__.partition(".")[0]) < _TAKES_ANY_TEXT else {}
+    began = time.monotonic()
     try:
         try:
             return av.open(place, options=options, timeout=limits, hwaccel=accelerator, **more)
         except RuntimeError:  # PyAV: it takes none of the decoders that FFmpeg prefers. See nvdec_codecs.py
             return av.open(place, options=options, timeout=limits, **more)
     except (av.error.FFmpegError, OSError) as error:
-        why = error.strerror or masked_address(str(error))
-        if isinstance(error, av.error.ExitError):
-            why = f"no answer within {limits[0]:g} seconds"
         if isinstance(error, av.error.ProtocolNotFoundError):
             raise SourceError(
                 f"{name} cannot be opened: this build of PyAV has no {scheme}. Take a build whose FFmpeg has it, or "
                 "let a program that has it pass the stream on, for instance as rtsp"
             ) from None  # that error has the address
-        ask = "Is the address right, and can it be reached from here?" if scheme else "Is the file complete?"
-        raise SourceError(f"{name} cannot be opened: {why}. {ask}") from None
+        why = _why_not_opened(error, text, scheme, limits[0], time.monotonic() - began)
+        raise SourceError(f"{name} cannot be opened: {why}") from None
+
+
+def _why_not_opened(error: Any, address: str, scheme: str, limit: float, seconds: float) -> str:
+    """The reason of an error after so many seconds, in words, with what to do."""
+    if seconds >= limit:  # whatever FFmpeg makes of that
+        return f"no answer within {limit:g} seconds. Is the address right, and can it be reached from here?"
+    if scheme and (why := why_untrusted(address, limit)):
+        return why
+    ask = "Is the address right, and can it be reached from here?" if scheme else "Is the file complete?"
+    return f"{error.strerror or masked_address(str(error))}. {ask}"
 
 
 def shown_streams(container: Any) -> list[Any]:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
 import queue
-import socket
+import ssl
+import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from fractions import Fraction
 from typing import Any
 from urllib.parse import urlsplit
@@ -20,6 +22,7 @@ from av.error import FFmpegError
 
 from ...errors import SourceError
 from ..decode.addresses import masked_address
+from ..decode.certificates import WHEELS_FILE, connect, tls_options, untrusted
 from .camera import FrameLayout, HostCamera
 from .live_encoder import CLOCK, OPTIONS, LiveEncoder
 
@@ -27,7 +30,6 @@ log = logging.getLogger("framebind.cameras")
 
 _FORMATS = {"rtsp": "rtsp", "rtsps": "rtsp", "srt": "mpegts", "whip": "whip"}
 """FFmpeg's muxers by the scheme of the address."""
-_OPTIONS = {"rtsp": {"rtsp_transport": "tcp"}}
 _PORTS = {"rtsp": 554, "rtsps": 322, "http": 80, "https": 443}
 """The ports of protocols over TCP, by the scheme that FFmpeg sees."""
 _SECONDS = 10.0
@@ -116,10 +118,8 @@ class _Output:
         scheme = urlsplit(address).scheme
         place = _whip_place(address) if scheme == "whip" else address
         try:
-            _reach(place, seconds)
-            self._container: Any = av.open(
-                place, "w", format=_FORMATS[scheme], options=_OPTIONS.get(scheme, {}), timeout=seconds
-            )
+            _ask(place, seconds)
+            self._container: Any = av.open(place, "w", format=_FORMATS[scheme], options=_options(scheme, seconds))
             width, height = layout.padded
             # Its encoder is opened, but encodes nothing: WHIP and RTSP describe a stream by what an encoder says of it.
             self._stream = self._container.add_stream(
@@ -127,10 +127,10 @@ class _Output:
                 options=dict(OPTIONS["libx264"]),
             )  # fmt: skip
             self._stream.codec_context.time_base = self._stream.time_base = Fraction(1, CLOCK)
-            self._container.start_encoding()
+            _within(seconds, self._container.start_encoding)
         except (FFmpegError, OSError, ValueError) as error:
             # Without its cause, which has the whole address.
-            raise SourceError(f"{masked_address(address)} takes no frames: {_reason(error, scheme)}") from None
+            raise SourceError(f"{masked_address(address)} takes no frames: {_reason(error, scheme, place)}") from None
         self._has_begun = False
 
     def write(self, packet: av.Packet) -> None:
@@ -153,20 +153,64 @@ def _whip_place(address: str) -> str:
     return ("http" if host in ("localhost", "127.0.0.1", "::1") else "https") + address.removeprefix("whip")
 
 
-def _reach(place: str, seconds: float) -> None:
-    """Connect to a server of TCP once, or raise OSError: no other Python thread runs while FFmpeg waits for one."""
+def _options(scheme: str, seconds: float) -> dict[str, str]:
+    """FFmpeg's options of RTSP: TCP, whose waits end, and certificates that are checked. Others pass none on."""
+    if not scheme.startswith("rtsp"):
+        return {}
+    return {"rtsp_transport": "tcp", "timeout": str(round(seconds * 1e6)), **tls_options(scheme)}
+
+
+def _ask(place: str, seconds: float) -> None:
+    """Ask a server of TCP what it can do, and wait for its answer. Raises OSError if none comes.
+
+    Before PyAV 19 no other Python thread runs while FFmpeg opens a stream, so that it had better not wait then.
+    """
     parts = urlsplit(place)
-    if parts.scheme in _PORTS:
-        port = parts.port or _PORTS[parts.scheme]
-        socket.create_connection((parts.hostname or "", port), timeout=seconds).close()
+    if parts.scheme not in _PORTS:
+        return
+    host = parts.netloc.rpartition("@")[2]
+    if parts.scheme.startswith("rtsp"):
+        request = f"OPTIONS {parts.scheme}://{host}{parts.path} RTSP/1.0\r\nCSeq: 1\r\n\r\n"
+    else:
+        request = f"OPTIONS {parts.path or '/'} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n"
+    with connect(place, _PORTS, seconds) as connection:
+        connection.sendall(request.encode())
+        connection.recv(1)
 
 
-def _reason(error: Exception, scheme: str) -> str:
+def _within(seconds: float, open_it: Callable[[], None]) -> None:
+    """Call a function on a thread, and raise what it raises, or TimeoutError if it takes longer: WHIP has no limit."""
+    done = queue.SimpleQueue[Exception | None]()
+
+    def work() -> None:
+        try:
+            open_it()
+        except (FFmpegError, OSError, ValueError) as error:
+            done.put(error)
+        else:
+            done.put(None)
+
+    threading.Thread(target=work, name="framebind opens a stream", daemon=True).start()
+    try:
+        error = done.get(timeout=seconds)
+    except queue.Empty:
+        raise TimeoutError from None
+    if error is not None:
+        raise error
+
+
+def _reason(error: Exception, scheme: str, place: str) -> str:
     if "Protocol not found" in str(error):
         return f"the FFmpeg of this PyAV has no {scheme}: install PyAV from source beside an FFmpeg that has"
     # Of other errors only the kind: a text may have a part of the address, such as its password.
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return untrusted(error)
     kind = "timed out" if isinstance(error, TimeoutError) else type(error).__name__
     reason = getattr(error, "strerror", None) or kind
-    if scheme == "whip" and isinstance(error, FFmpegError) and int(av.__version__.partition(".")[0]) < 19:
+    if scheme != "whip" or not isinstance(error, FFmpegError):
+        return reason
+    if int(av.__version__.partition(".")[0]) < 19:
         return f"{reason}. The FFmpeg of PyAV {av.__version__} agrees with no WHIP server that was tried: PyAV 19 does"
+    if place.startswith("https") and sys.platform == "linux" and not os.path.exists(WHEELS_FILE):
+        return f"{reason}. For WHIP, PyAV's wheels trust the certificates in {WHEELS_FILE} alone, which is not there"
     return reason

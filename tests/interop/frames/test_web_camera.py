@@ -292,24 +292,26 @@ def test_no_part_of_a_password_is_in_an_error(address: str) -> None:
     assert "S3CRET" not in str(caught.value)
 
 
-def test_a_server_that_does_not_answer_stops_no_other_thread() -> None:
-    """Nobody takes a connection from a full queue: opening waits, and Python's other threads run."""
-    with socket.create_server(("127.0.0.1", 0), backlog=0) as server:
+@pytest.mark.parametrize("scheme", ["rtsp", "rtsps", "whip"])
+@pytest.mark.parametrize("takes", [False, True], ids=["takes nobody", "says nothing"])
+def test_a_server_that_does_not_answer_stops_no_other_thread(scheme: str, takes: bool) -> None:
+    """It takes no connection from a full queue, or takes it and is silent: Python's other threads run meanwhile."""
+    with socket.create_server(("127.0.0.1", 0), backlog=4 if takes else 0) as server:
         port, waiting = server.getsockname()[1], list[socket.socket]()
-        for _ in range(4):
+        for _ in range(0 if takes else 4):
             waiting.append(socket.socket())
             waiting[-1].setblocking(False)
             waiting[-1].connect_ex(("127.0.0.1", port))
         ticks, is_over = list[float](), threading.Event()
 
         def tick() -> None:
-            while not is_over.wait(0.05):
+            while not is_over.wait(0.02):
                 ticks.append(time.monotonic())
 
         thread = threading.Thread(target=tick)
         thread.start()
         with pytest.raises(fb.SourceError, match="takes no frames: timed out"):
-            StreamCamera(f"rtsp://127.0.0.1:{port}/in", SIZE, RATE, seconds=1.0)
+            StreamCamera(f"{scheme}://127.0.0.1:{port}/in", SIZE, RATE, seconds=0.4)
         is_over.set()
         thread.join()
         for each in waiting:
