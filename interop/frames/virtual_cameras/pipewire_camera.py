@@ -28,7 +28,8 @@ log = logging.getLogger("framebind.camera")
 
 _FORMATS: tuple[PixelFormat, ...] = ("nv12", "yuy2")
 """The offered formats, the preferred one first."""
-_RETRY_SECONDS = 0.5
+_RETRY_SECONDS, _KEPT_SECONDS = 0.5, 2.0
+"""Seconds before another attempt to reach the daemon, and of frames that are lost in a row before a person is told."""
 
 
 class _Lock:
@@ -73,6 +74,7 @@ class PipewireCamera(Uncopied):
         """The count of those that hold a buffer, by the address of the buffer."""
         self.dropped = 0
         """The number of frames for which no program had a free buffer."""
+        self._dropped_in_a_row, self._most_in_a_row = 0, round(_KEPT_SECONDS * fps)
         self._watched, self._stream = threading.Event(), 0
         self._sequence, self._last_time, self._retry = 0, 0, cast("threading.Timer | None", None)
         self._is_closed = self._is_lost = False
@@ -174,12 +176,24 @@ class PipewireCamera(Uncopied):
             if buffer := self._library.pw_stream_dequeue_buffer(self._stream):
                 break
         else:
-            self.dropped += 1
+            self._note_dropped()
             return None
+        self._dropped_in_a_row = 0
         data = buffer.contents.buffer.contents.datas[0]
         if not self._is_textured and (not data.data or data.maxsize < self.layout.nbytes):
             raise SourceError(f"PipeWire gave the camera '{self._name}' no memory for frames of {self.layout}")
         return buffer
+
+    def _note_dropped(self) -> None:
+        """Count a frame that has no buffer. All programs have the same buffers: say so if one keeps them all."""
+        self.dropped += 1
+        self._dropped_in_a_row += 1
+        if self._dropped_in_a_row == self._most_in_a_row:
+            log.warning(
+                "a program that shows the camera '%s' keeps all its buffers: no program gets a new frame until it goes "
+                "on, or all have closed the camera",
+                self._name,
+            )
 
     def _stamp(self, buffer: Any, captured: float) -> None:
         """Write a frame's time (CLOCK_MONOTONIC, which is perf_counter's on Linux) and number into its header."""

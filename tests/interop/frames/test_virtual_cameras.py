@@ -198,7 +198,9 @@ def test_a_viewer_that_keeps_one_buffer_gets_all_pictures(context: fb.GlContext,
 
 
 @on_gl
-def test_one_that_keeps_all_buffers_and_goes_leaves_them_to_the_next(context: fb.GlContext, pipewire: Daemon) -> None:
+def test_one_that_keeps_all_buffers_is_said_and_leaves_them_to_the_next(
+    context: fb.GlContext, pipewire: Daemon, caplog: pytest.LogCaptureFixture
+) -> None:
     texture = fb.GlTexture(*SIZE)
     with opened() as camera:
         with Viewer(pipewire, "nv12", SIZE, name="stalls") as stalled, Viewer(pipewire, "nv12", SIZE) as viewer:
@@ -206,7 +208,9 @@ def test_one_that_keeps_all_buffers_and_goes_leaves_them_to_the_next(context: fb
             stalled.stalls = True
             stalled.watch(NAME)
             until(lambda: show(camera, texture, 1) or stalled.kept, "frame for both")
-            show(camera, texture, 30)
+            until(lambda: show(camera, texture, 10) or "keeps all its buffers" in caplog.text, "sentence")
+            show(camera, texture, 10)
+            assert caplog.text.count("keeps all its buffers") == 1
         until(lambda: not camera.is_watched, "end of watching")
         with Viewer(pipewire, "nv12", SIZE) as viewer:
             meet(camera, viewer, texture)
