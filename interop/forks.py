@@ -1,13 +1,14 @@
-"""Forked processes: GPU drivers do not survive a fork, so a child cannot use what its parent made on the GPU.
+"""Forked processes: GPU drivers do not survive a fork, so a child of a process that used one can use none.
 
-The driver's threads do not exist in the child, and a call would wait for them forever. So all contexts count as closed
-in the child, and new ones are refused.
+The driver's threads do not exist in the child, and a call would wait for them forever, also in a new context. So all
+contexts count as closed in the child, and new ones are refused.
 """
 
 from __future__ import annotations
 
 import os
 import weakref
+from dataclasses import dataclass
 from typing import Protocol
 
 from .errors import DeviceError
@@ -23,21 +24,41 @@ _of_the_parent: list[_Closable] = []
 """The contexts of the parent process. They are kept alive, because deleting one would call its driver."""
 
 
+@dataclass
+class _Process:
+    """What this process, or one from which it was forked, has done."""
+
+    used: bool = False
+    """True once a driver was used."""
+    forked: bool = False
+    """True in a process that was forked from one that used a driver."""
+
+
+_process = _Process()
+
+
+def note_use() -> None:
+    """Note that this process uses a driver with threads of its own."""
+    _process.used = True
+
+
 def track(context: _Closable) -> None:
     """Let a context be closed in processes that are forked from this one."""
     _contexts.add(context)
+    note_use()
 
 
 def check_process() -> None:
     """Raise DeviceError if this process was forked from one that used a GPU."""
-    if _of_the_parent:
+    if _process.forked:
         raise DeviceError(
-            f"process {os.getpid()} was forked from one that has a GPU context, and GPU drivers do not survive a fork: "
+            f"process {os.getpid()} was forked from one that has used a GPU, and GPU drivers do not survive a fork: "
             "start it anew, with multiprocessing.set_start_method('spawn'), or fork before the first context is made"
         )
 
 
 def _leave_to_the_parent() -> None:
+    _process.forked = _process.used
     _of_the_parent.extend(_contexts)
     for context in _of_the_parent:
         context.closed = True

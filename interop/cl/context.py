@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import pyopencl as cl
 
 from ..errors import DeviceError
-from ..forks import check_process
+from ..forks import check_process, note_use
 from ..record.context import SharedContext, cl_contexts
 from . import gl_sharing
 from .api import own_errors
@@ -128,6 +128,7 @@ def wait_for_all(queue: cl.CommandQueue) -> None:
 def all_devices() -> list[cl.Device]:
     """Every device of every OpenCL platform, GPUs first, CPUs last, whether it works or not."""
     check_process()
+    note_use()
     try:
         platforms = cl.get_platforms()
     except cl.Error as error:  # no driver is installed

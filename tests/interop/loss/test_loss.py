@@ -5,6 +5,8 @@ from __future__ import annotations
 import gc
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -80,11 +82,28 @@ def test_a_forked_process_says_so_and_waits_for_nothing(gpu: Device) -> None:
         return "\n".join(said)
 
     lines = in_child(use_all).splitlines()
-    assert len(lines) == 6 and all("was forked from one that has a GPU context" in line for line in lines), lines
+    assert len(lines) == 6 and all("was forked from one that has used a GPU" in line for line in lines), lines
     interpreter.invoke()  # the parent goes on
     fence.wait()
     assert (interpreter.get_tensor(1) == 1).all()
     delegate.close()
+
+
+def test_a_process_that_is_forked_after_the_last_context_says_so() -> None:
+    """Nothing is left of the context but the driver, whose threads do not exist in the child."""
+    text = (
+        "import os, framebind as fb\n"
+        "with fb.GlContext.headless():\n"
+        "    fb.GlBuffer(16).read()\n"
+        "if os.fork():\n"
+        "    raise SystemExit(os.wait()[1])\n"
+        "try:\n"
+        "    fb.GlContext.headless()\n"
+        "except fb.DeviceError as error:\n"
+        "    os._exit('was forked from one that has used a GPU' not in str(error))\n"
+        "os._exit(2)\n"
+    )
+    subprocess.run([sys.executable, "-c", text], check=True, timeout=60)
 
 
 def test_a_forked_process_makes_no_call_of_cuda(recorder: RecordingDriver) -> None:
@@ -105,7 +124,7 @@ def test_a_forked_process_makes_no_call_of_cuda(recorder: RecordingDriver) -> No
         return "\n".join([*said, *recorder.names()])
 
     lines = in_child(use_all).splitlines()
-    assert len(lines) == 6 and all("was forked from one that has a GPU context" in line for line in lines), lines
+    assert len(lines) == 6 and all("was forked from one that has used a GPU" in line for line in lines), lines
     delegate.close()
 
 
