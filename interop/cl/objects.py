@@ -132,6 +132,11 @@ class ClBuffer(_ClObject, BaseBuffer[ClContext]):
     keep : object, optional
         An object that is kept alive along with it.
 
+    Raises
+    ------
+    BindingError
+        If the memory is smaller.
+
     Examples
     --------
     >>> with fb.cl.ClContext("pocl"):
@@ -140,6 +145,8 @@ class ClBuffer(_ClObject, BaseBuffer[ClContext]):
     """
 
     def __init__(self, memory: cl.MemoryObjectHolder, nbytes: int, label: str, keep: Any = None) -> None:
+        if not 0 < nbytes <= memory.size:
+            raise BindingError(f"{label} of {nbytes} bytes cannot be made of memory of {memory.size} bytes")
         self._adopt(memory, keep)
         self._hold(nbytes)
         self.label = label

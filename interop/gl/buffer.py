@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from numbers import Integral
+from typing import NoReturn
 
 import numpy as np
 import numpy.typing as npt
 
 from ..deprecated import warn_deprecated
-from ..errors import BindingError
+from ..errors import BindingError, DeviceError
 from ..record.base_memory import BaseBuffer, checked_nbytes
 from . import query as gl_query
 from .context import GlContext
@@ -174,6 +175,7 @@ class GlBuffer(GlObject, BaseBuffer[GlContext]):
         """
         gl = context.gl
         staging = context.objects.once("buffer", "upload staging", lambda: context.objects.generate("buffer"))
+        gl.clear_errors()
         with kept(context, copied_buffers):
             gl.glBindBuffer(GL.COPY_READ_BUFFER, staging)
             gl.glBufferData(GL.COPY_READ_BUFFER, array.nbytes, array.ctypes.data_as(ctypes.c_void_p), GL.STREAM_DRAW)
@@ -183,6 +185,9 @@ class GlBuffer(GlObject, BaseBuffer[GlContext]):
             gl.glBufferData(GL.COPY_READ_BUFFER, 1, None, GL.STREAM_DRAW)  # frees the staging memory
             gl.glBindBuffer(GL.COPY_READ_BUFFER, 0)
             gl.glBindBuffer(GL.COPY_WRITE_BUFFER, 0)
+        errors = gl.clear_errors()
+        if errors:
+            self._raise_uncopied("written", errors)
 
     def read_into(self, array: np.ndarray, reason: str = "buffer readback", offset: int = 0) -> None:
         """Fill an array with bytes of the buffer. Deprecated since 0.2.0: use ``read(array)``."""
@@ -218,9 +223,15 @@ class GlBuffer(GlObject, BaseBuffer[GlContext]):
             gl.glBindBuffer(GL.COPY_READ_BUFFER, 0)
             gl.glBindBuffer(GL.COPY_WRITE_BUFFER, 0)
         if not address:
-            gl_query.raise_if_lost(context, errors or gl.clear_errors())
-            raise BindingError(f"{self.label} cannot be read (GL errors {[*map(hex, errors)]}): is it mapped already?")
+            self._raise_uncopied("read", errors or gl.clear_errors())
         gl_query.raise_if_reset(context)
+
+    def _raise_uncopied(self, done: str, errors: Collection[int]) -> NoReturn:
+        """Raise DeviceError if GL's errors say that the context is lost or memory is full, else BindingError."""
+        gl_query.raise_if_lost(self.context, errors)
+        if GL.OUT_OF_MEMORY in errors:
+            raise DeviceError(f"{self.label} cannot be {done}: {self.context} is out of GPU memory")
+        raise BindingError(f"{self.label} cannot be {done} (GL errors {[*map(hex, errors)]}): is it mapped already?")
 
     def _host_copy(self, context: GlContext) -> GlHostCopy:
         return GlHostCopy(context, self.id, self.offset, self.nbytes)

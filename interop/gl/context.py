@@ -35,9 +35,12 @@ class ContextOwner(Protocol):
 
 
 class _Thread(threading.local):
-    """The context that each thread last made current through us. It is kept alive, as GL keeps it too."""
+    """The contexts that are kept alive for each thread, as GL keeps them too."""
 
     context: GlContext | None = None
+    """The one that was last made current through us."""
+    found: GlContext | None = None
+    """Another library's, which was last found current. It would be made, and marked, anew for each caller otherwise."""
 
 
 _thread = _Thread()
@@ -208,6 +211,8 @@ class GlContext(BaseContext):
         if context is None:
             context = GlContext(platform, handle, None)
             _contexts[platform.name, handle] = context
+        if context.is_foreign:
+            _thread.found = context
         context._thread_id = threading.get_ident()
         return context
 
@@ -332,6 +337,8 @@ class GlContext(BaseContext):
         _contexts.pop((self._platform.name, self._handle), None)
         if self._owner is not None:
             self._owner.destroy()
+        if _thread.found is self:
+            _thread.found = None
         if _thread.context is self:
             _thread.context = None
             if self._owner is not None and self._previous is not None and not self._previous.closed:

@@ -13,7 +13,7 @@ from .fences import is_passed, make_fence, wait_and_delete
 from .gl_object import COPY_BARRIERS
 from .khronos import GL
 from .mapping import map_buffer, unmap_buffer
-from .query import raise_if_reset
+from .query import checked, raise_if_reset
 from .state import copied_buffers, kept
 
 
@@ -22,17 +22,18 @@ class GlHostCopy:
 
     def __init__(self, context: GlContext, id: int, offset: int, nbytes: int) -> None:
         self._context, self._source, self._nbytes = context, (id, offset), nbytes
-        self._fence: int | None = None
+        self._fences = list[int]()
+        """The fence, while a copy is on its way."""
         self._staging = context.objects.generate("buffer")
-        self._finalizer = weakref.finalize(self, context.objects.defer_delete, "buffer", self._staging)
+        self._finalizer = weakref.finalize(self, _free, context, self._staging, self._fences)
         self._finalizer.atexit = False
-        with kept(context, copied_buffers):
+        with kept(context, copied_buffers), checked(context, f"making room for {nbytes} bytes that are read"):
             context.gl.glBindBuffer(GL.COPY_WRITE_BUFFER, self._staging)
             context.gl.glBufferData(GL.COPY_WRITE_BUFFER, nbytes, None, GL.STREAM_READ)
             context.gl.glBindBuffer(GL.COPY_WRITE_BUFFER, 0)
 
     def begin(self) -> None:
-        self._drop_fence()
+        _drop_fences(self._context, self._fences)
         gl, (id, offset) = self._context.gl, self._source
         with kept(self._context, copied_buffers):
             gl.glBindBuffer(GL.COPY_READ_BUFFER, id)
@@ -42,17 +43,16 @@ class GlHostCopy:
             gl.glCopyBufferSubData(GL.COPY_READ_BUFFER, GL.COPY_WRITE_BUFFER, offset, 0, self._nbytes)
             gl.glBindBuffer(GL.COPY_READ_BUFFER, 0)
             gl.glBindBuffer(GL.COPY_WRITE_BUFFER, 0)
-        self._fence = make_fence(self._context)
+        self._fences.append(make_fence(self._context))
         gl.glFlush()  # else the driver may keep frame and copy until somebody waits
 
     @property
     def is_done(self) -> bool:
-        return self._fence is None or is_passed(self._context, self._fence)
+        return not self._fences or is_passed(self._context, self._fences[0])
 
     def fill(self, array: np.ndarray) -> None:
-        if self._fence is not None:
-            fence, self._fence = self._fence, None
-            wait_and_delete(self._context, fence)
+        if self._fences:
+            wait_and_delete(self._context, self._fences.pop())
         gl = self._context.gl
         with kept(self._context, copied_buffers):
             gl.glBindBuffer(GL.COPY_WRITE_BUFFER, self._staging)
@@ -65,11 +65,16 @@ class GlHostCopy:
         if not address:
             raise DeviceError(f"{self._context} cannot map {array.nbytes} bytes that it copied: is its memory full?")
 
-    def _drop_fence(self) -> None:
-        if self._fence is not None:
-            self._context.objects.defer_delete("sync", self._fence)
-            self._fence = None
-
     def release(self) -> None:
-        self._drop_fence()
         self._finalizer()
+
+
+def _drop_fences(context: GlContext, fences: list[int]) -> None:
+    """Forget the copy that is on its way."""
+    while fences:
+        context.objects.defer_delete("sync", fences.pop())
+
+
+def _free(context: GlContext, staging: int, fences: list[int]) -> None:
+    _drop_fences(context, fences)
+    context.objects.defer_delete("buffer", staging)

@@ -301,7 +301,7 @@ class GlTexture(GlObject, BasePicture[GlContext]):
         self.check()
         other.check()
         self._check_copied()
-        if (other.size, other.format) != (self.size, self.format) or other is self:
+        if (other.size, other.format) != (self.size, self.format) or other.handle == self.handle:
             raise BindingError(f"{self.label} takes the content of another {self._content()}, not of {other.label}")
         context, gl, (width, height) = self.context, self.context.gl, self.size
         source, target = other.framebuffer(), self.framebuffer()

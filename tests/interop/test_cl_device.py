@@ -465,6 +465,13 @@ def test_lists_kernels_and_buffers_are_freed(device: ClDevice) -> None:
     assert (device.context.context.reference_count, device.context.queue.reference_count) == held
 
 
+@pytest.mark.parametrize("nbytes", [0, 65])
+def test_a_buffer_is_no_larger_than_its_memory(cl_context: fb.cl.ClContext, nbytes: int) -> None:
+    memory = cl.Buffer(cl_context.context, cl.mem_flags.READ_WRITE, 64)
+    with pytest.raises(fb.BindingError, match=f"rows of {nbytes} bytes cannot be made of memory of 64 bytes"):
+        fb.cl.ClBuffer(memory, nbytes, "rows")
+
+
 def test_a_closed_context_says_so(cl_context: fb.cl.ClContext) -> None:
     with fb.cl.ClContext(cl_context.device) as context:
         device = ClDevice(context)

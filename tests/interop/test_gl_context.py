@@ -129,6 +129,24 @@ def test_a_foreign_context_is_borrowed_and_never_destroyed() -> None:
     assert in_thread(work) == [True]
 
 
+def test_a_foreign_context_is_marked_once() -> None:
+    """A mark is a GL object, which would stay there for each GlContext that nobody holds."""
+
+    def work() -> list[int]:
+        foreign = foreign_context()
+        for _ in range(3):
+            fb.GlContext.current()
+            gc.collect()
+        marks = [name for name in range(1, 100) if fb.GlContext.current().gl.glIsProgram(name)]
+        fb.GlContext.current().close()
+        foreign.release()
+        foreign.destroy()
+        return marks
+
+    (marks,) = in_thread(work)
+    assert len(marks) == 1
+
+
 def test_a_dropped_headless_context_is_destroyed() -> None:
     def work() -> weakref.ref[fb.GlContext]:
         first = weakref.ref(fb.GlContext.headless())

@@ -114,7 +114,7 @@ def test_a_texture_is_copied_on_the_gpu(context: fb.GlContext) -> None:
     with fb.transfer_guard("disallow"):
         second.copy_from(first)
     np.testing.assert_array_equal(second.read(), pixels)
-    for other in (second, fb.GlTexture(5, 7), fb.GlTexture(7, 5, "r8")):
+    for other in (second, fb.GlTexture.from_id(second.id), fb.GlTexture(5, 7), fb.GlTexture(7, 5, "r8")):
         with pytest.raises(fb.BindingError, match="takes the content of another 7x5 rgba8"):
             second.copy_from(other)
 
@@ -254,12 +254,14 @@ def test_a_foreign_buffer_is_asked_for_its_size_and_never_deleted(context: fb.Gl
         again.check()
 
 
-def test_a_mapped_buffer_says_that_it_cannot_be_read(context: fb.GlContext) -> None:
+def test_a_mapped_buffer_says_that_it_cannot_be_read_or_written(context: fb.GlContext) -> None:
     buffer = fb.GlBuffer(64)
     context.gl.glBindBuffer(0x8F36, buffer.id)
     assert context.gl.glMapBufferRange(0x8F36, 0, 64, 1)
-    with pytest.raises(fb.BindingError, match="is it mapped already"):
+    with pytest.raises(fb.BindingError, match="cannot be read .* is it mapped already"):
         buffer.read()
+    with pytest.raises(fb.BindingError, match="cannot be written .* is it mapped already"):
+        buffer.write(np.ones(4, np.float32))
     context.gl.glBindBuffer(0x8F36, buffer.id)
     context.gl.glUnmapBuffer(0x8F36)
     assert not buffer.read().any()
@@ -386,8 +388,9 @@ def test_drawing_refuses_what_cannot_be_drawn(context: fb.GlContext) -> None:
     )
     with pytest.raises(fb.BindingError, match="uses no uniform 'other'"):
         program.draw(target, {"other": texture})
-    with pytest.raises(fb.BindingError, match="cannot be read as 'frame' while it is drawn to"):
-        program.draw(target, {"frame": target})
+    for same in (target, fb.GlTexture.from_id(target.id)):
+        with pytest.raises(fb.BindingError, match="cannot be read as 'frame' while it is drawn to"):
+            program.draw(target, {"frame": same})
     with pytest.raises(fb.BindingError, match="uses no buffer block 'scores'"):
         program.draw(target, {"frame": texture}, {"scores": fb.GlBuffer(4)})
     with pytest.raises(fb.BindingError, match=r"uniform 'k'.*does not take \(1.0, 2.0\)"):

@@ -130,6 +130,12 @@ def test_gl(context: fb.GlContext) -> None:
     check_buffers(fb.GlBuffer)
     check_ring(fb.GlBuffer)
     check_pictures(fb.GlTexture)
+    before = context.objects.live["sync"]
+    ring = fb.GlBuffer(16).read_ring()
+    ring.push()
+    del ring
+    context.objects.drain()
+    assert context.objects.live["sync"] == before, "nobody released the ring"
 
 
 def test_cl(cl_context: fb.cl.ClContext) -> None:

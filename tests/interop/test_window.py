@@ -114,8 +114,10 @@ def test_closing_gives_the_context_before_back(display: None) -> None:
             assert window.should_close
         assert fb.GlContext.current() is headless
         assert texture.released and window.should_close and window.keys() == []
-        with pytest.raises(fb.DeviceError, match="is closed"):
-            window.show(texture)
+        uses = (lambda: window.show(texture), lambda: window.framebuffer_size, lambda: window.scale)
+        for use in (*uses, window.toggle_full_screen):
+            with pytest.raises(fb.DeviceError, match="is closed"):
+                use()
         window.close()
 
 

@@ -173,7 +173,7 @@ class FragmentProgram(Uncopied):
             ):
                 raise BindingError(f"{resource.label} is released or belongs to another context")
         for name, texture in textures.items():
-            if texture is target:
+            if isinstance(target, GlTexture) and texture.handle == target.handle:
                 raise BindingError(
                     f"{texture.label} cannot be read as '{name}' while it is drawn to: draw to another one"
                 )

@@ -147,15 +147,22 @@ class Window(Uncopied):
     @property
     def framebuffer_size(self) -> tuple[int, int]:
         """Width and height in pixels. On a high-density display they are larger than the size in screen units."""
-        return glfw.get_framebuffer_size(self._handle)
+        return glfw.get_framebuffer_size(self._open_handle())
 
     @property
     def scale(self) -> float:
         """Pixels per screen unit: 2.0 on most high-density displays."""
-        return glfw.get_window_content_scale(self._handle)[0]
+        return glfw.get_window_content_scale(self._open_handle())[0]
+
+    def _open_handle(self) -> Any:
+        """GLFW's window. Raises DeviceError if it is closed: GLFW and X11 end the process then."""
+        if self.context.closed:
+            self.context.check()
+        return self._handle
 
     def toggle_full_screen(self) -> None:
         """Fill the primary screen, or go back to the position and size before."""
+        self._open_handle()
         with _glfw_errors("changing to or from full screen failed"):
             if self._placed is not None:
                 glfw.set_window_monitor(self._handle, cast("Any", None), *self._placed, glfw.DONT_CARE)
