@@ -26,7 +26,7 @@ _of_the_parent: list[_Closable] = []
 
 @dataclass
 class _Process:
-    """What this process, or one from which it was forked, has done."""
+    """A record of the use of drivers in this process, and in the one from which it was forked."""
 
     used: bool = False
     """True once a driver was used."""

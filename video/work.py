@@ -86,6 +86,8 @@ class Work:
             raise ValueError(f"the task '{self.task}' has no model of its own: name one")
         self._check_saved(task)
         self._check_options(task)
+        if self.masks != "video" and "masks" not in self.save:
+            raise ValueError(f"masks is '{self.masks}', the form of saved masks, and save has no masks: add them")
         if "masks" in self.save and self.masks == "video" and self.suffix == ".png":
             raise ValueError("with the suffix .png, masks are png or rle, not video")
         _check_name("suffix", self.suffix, (*fb.video.VideoWriter.suffixes, ".png"))

@@ -154,16 +154,19 @@ def _compiling(text: str, options: Sequence[str]) -> Iterator[subprocess.Popen[b
 
 
 def _answer(process: subprocess.Popen[bytes] | None) -> bytes | None:
-    """The cubin that a process writes; None, and a line in the log, if it fails. Raises CompileError."""
+    """The cubin that a process writes; None, and a line in the log, if it fails, also in the midst of its answer.
+
+    Raises CompileError.
+    """
     if process is None:
         return None
     assert process.stdout is not None
     answer = process.stdout.read()
-    if answer[:1] == b"\1":
-        raise CompileError(answer[1:].decode(errors="replace"))
-    if len(answer) < 2:
+    if process.wait() or len(answer) < 2:
         log.info("a process that compiles kernels ended without an answer: its kernels are compiled here")
         return None
+    if answer[:1] == b"\1":
+        raise CompileError(answer[1:].decode(errors="replace"))
     return answer[1:]
 
 

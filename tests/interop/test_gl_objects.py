@@ -258,9 +258,9 @@ def test_a_mapped_buffer_says_that_it_cannot_be_read_or_written(context: fb.GlCo
     buffer = fb.GlBuffer(64)
     context.gl.glBindBuffer(0x8F36, buffer.id)
     assert context.gl.glMapBufferRange(0x8F36, 0, 64, 1)
-    with pytest.raises(fb.BindingError, match="cannot be read .* is it mapped already"):
+    with pytest.raises(fb.BindingError, match=r"cannot be read .* is it mapped already"):
         buffer.read()
-    with pytest.raises(fb.BindingError, match="cannot be written .* is it mapped already"):
+    with pytest.raises(fb.BindingError, match=r"cannot be written .* is it mapped already"):
         buffer.write(np.ones(4, np.float32))
     context.gl.glBindBuffer(0x8F36, buffer.id)
     context.gl.glUnmapBuffer(0x8F36)

@@ -6,6 +6,7 @@ import contextlib
 import importlib
 import os
 import shutil
+import socket
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -26,6 +27,8 @@ from .worker import SESSIONS_PER_GPU, Slot, describe, process, shares_of
 
 LOCAL = "local"
 """The address that starts a cluster of this machine."""
+_PATIENCE = 5.0
+"""Seconds in which a machine takes a connection."""
 
 
 def run_on_ray(work: Work, jobs: Sequence[Job], report: Report, *, address: str, sessions: int | None) -> None:
@@ -153,12 +156,23 @@ def _load_ray() -> Any:
         raise fb.DeviceError(f"--ray needs Ray, which cannot be imported ({error}): pip install '.[ray]'") from error
 
 
+def _check_answers(address: str) -> None:
+    """Raise DeviceError if nothing listens at HOST:PORT or ray://HOST:PORT: Ray itself takes minutes to say so."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if host and port.isdecimal():
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), timeout=_PATIENCE).close()
+        except (OSError, OverflowError) as error:
+            raise fb.DeviceError(f"no Ray cluster answers at '{address}': {error}") from error
+
+
 @contextlib.contextmanager
 def _connection(ray: Any, address: str) -> Iterator[None]:
     """A connection to the cluster at an address, unless this process has one. "local" is one of this machine."""
     if ray.is_initialized():
         yield
         return
+    _check_answers(address)
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing is reported to others that nobody asked for
     local = {"include_dashboard": False} if address == LOCAL else {}
     try:

@@ -59,17 +59,20 @@ def test_a_text_that_is_refused_raises_with_the_log_of_the_compiler(place: int) 
         nvrtc.machine_codes(texts, 90)
 
 
-@pytest.mark.parametrize(("mode", "said"), ((0o755, "ended without an answer"), (0o644, "cannot start")))
+@pytest.mark.parametrize(
+    ("mode", "answer", "said"),
+    ((0o755, "", "without an answer"), (0o755, r"\000\177ELF", "without an answer"), (0o644, "", "cannot start")),
+)
 def test_the_text_of_a_process_that_fails_is_compiled_here(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, mode: int, said: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, mode: int, answer: str, said: str
 ) -> None:
     broken = tmp_path / "python3"
-    broken.write_text("#!/bin/sh\nexit 1\n")
+    broken.write_text(f"#!/bin/sh\nprintf '{answer}'\nexit 1\n")
     broken.chmod(mode)
     monkeypatch.setattr(sys, "executable", str(broken))
     with caplog.at_level(logging.INFO, "framebind"):
         codes = nvrtc.machine_codes([text_of("a"), text_of("b")], 90)
-    assert [code[:4] for code in codes] == [ELF, ELF]
+    assert [code[:4] for code in codes] == [ELF, ELF] and b"b" in codes[1]
     assert said in caplog.text
 
 

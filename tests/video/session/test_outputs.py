@@ -138,6 +138,7 @@ def test_outputs_of_an_integer_model_are_what_litert_s_stand_for(tmp_path: Path)
         (dict(task="detect", save=["npz"]), "npz is for the task raw"),
         (dict(task="detect", save=["masks"]), "masks is for the tasks depth, instances, matte and segment"),
         (dict(task="matte", save=["masks"], suffix=".png"), "masks are png or rle"),
+        (dict(task="matte", save=["video"], masks="png"), "masks is 'png', the form of saved masks, and save has no"),
         (dict(task="matte", labels="a.txt"), "labels is for the tasks classify, detect, instances and segment"),
         (dict(task="segment", background="blur"), "background is for the task matte, not for 'segment'"),
         (dict(task="raw", model="m.tflite", std=[1.0, 0.0, 1.0]), "no std is 0"),

@@ -76,8 +76,9 @@ def test_a_stage_in_ray_data(tmp_path: Path, model: str) -> None:
     assert broken["source"].endswith("broken.mp4") and "SourceError" in broken["error"]
 
 
-def test_no_cluster(tmp_path: Path) -> None:
+@pytest.mark.parametrize("address", ["auto", "127.0.0.1:1", "ray://127.0.0.1:1", "localhost:99999"])
+def test_no_cluster(tmp_path: Path, address: str) -> None:
     if ray.is_initialized():
         ray.shutdown()
-    with pytest.raises(fb.DeviceError, match="no Ray cluster answers at 'auto'"):
-        run_on_ray(Work("style"), [Job(tmp_path, tmp_path)], print, address="auto", sessions=1)
+    with pytest.raises(fb.DeviceError, match=f"no Ray cluster answers at '{address}'"):
+        run_on_ray(Work("style"), [Job(tmp_path, tmp_path)], print, address=address, sessions=1)
