@@ -27,8 +27,7 @@ OPERATORS = discover(ops)
 """The rows by TensorFlow Lite name (CONV_2D ...), or by a custom operator's name."""
 
 CPU_ONLY = {
-    "the sizes of its results are known only while it runs": "MULTINOMIAL NON_MAX_SUPPRESSION_V4 "
-    "NON_MAX_SUPPRESSION_V5 UNIQUE WHERE",
+    "the sizes of its results are known only while it runs": "MULTINOMIAL NON_MAX_SUPPRESSION_V5 UNIQUE WHERE",
     "it runs other subgraphs": "CALL_ONCE IF STABLEHLO_CASE",
     "it runs other subgraphs, and this is one whose number of steps does not follow from constants and shapes": "WHILE",
     "it runs another subgraph, and this is one with an operator that stays on the CPU": "STABLEHLO_COMPOSITE",

@@ -55,6 +55,18 @@ def largest() -> Iterable[ModelCase]:
                 )
 
 
+def suppressions() -> Iterable[ModelCase]:
+    """Boxes of any two corners. No two scores are equal."""
+    for boxes, count, overlap, score in [(1, 1, 0.5, -1), (9, 4, 0.3, 0), (30, 40, 0.5, 0.2), (300, 17, 0.7, 0.5)]:
+        x, scores = values(boxes, 4), np.random.default_rng(boxes).permutation(boxes).astype(np.float32) / boxes
+        numbers = (np.array(count, np.int32), np.array(overlap, np.float32), np.array(score, np.float32))
+        inputs, label = (x, scores, *map(Const, numbers)), f"{count} of {boxes} {overlap} {score}"
+        yield ModelCase(
+            "NON_MAX_SUPPRESSION_V4", label, inputs, options("NonMaxSuppressionV4"), 2, dtypes=("int32", "int32"),
+            exact=True, halves=False,
+        )  # fmt: skip
+
+
 def cells() -> Iterable[ModelCase]:
     for number, (rows, width, units) in enumerate(itertools.product((1, 2, 3), (1, 3, 5, 8), (1, 4, 6))):
         gates, weights = values(4 * units), values(4 * units, width + units)
@@ -112,6 +124,7 @@ def reduction_cases() -> Iterable[ModelCase]:
     yield from reductions()
     yield from truth_reductions()
     yield from largest()
+    yield from suppressions()
     yield from cells()
     yield from known()
     yield from ranges()

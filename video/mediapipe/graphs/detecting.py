@@ -25,6 +25,10 @@ from .tracks import (
 Array = npt.NDArray[Any]
 
 
+MOST_FOUND = 16
+"""The most things that are found, if all are joined."""
+
+
 @dataclass(frozen=True)
 class Kind:
     """The detector of a kind of things, and the rules that make regions of its boxes."""
@@ -46,6 +50,8 @@ class Kind:
     """Whether of two things that overlap the later one stays: see ``associate``."""
     found_first: bool = False
     """Whether what is found comes before what is followed, and not behind it."""
+    joins_all: bool = False
+    """Whether all that is found is joined with what is followed, and not only the best, as many as are looked for."""
     is_circle: bool = False
     """Whether a region is around the circle with the line from its middle to a point on it, not around the box."""
 
@@ -70,7 +76,8 @@ def detecting(detector: bytes, kind: Kind, matrix: Array, size: Size, side: int,
     graph, columns, own = AnswerGraph(), 4 + 2 * kind.points, input_side(detector)
     boxes, logits = graph.network(detector, [graph.input((1, own, own, 3))])[:2]
     decoded = decoding(anchor_middles(own, kind.strides), columns, own, matrix)
-    places, there = best_detections(graph, (boxes, logits), decoded, settings.confidence, kind.overlap, settings.count)
+    count = max(settings.count, MOST_FOUND) if settings.follows and kind.joins_all else settings.count
+    places, there = best_detections(graph, (boxes, logits), decoded, settings.confidence, kind.overlap, count)
     if kind.is_circle:
         line = circle_matrix(4 + 2 * kind.line[0], 4 + 2 * kind.line[1], columns, kind.target)
         found = circle_tracks(graph, places, there, line, kind.scale)

@@ -40,7 +40,8 @@ def best_detections(
     """The ``count`` best detections: places (count, columns), and 1 or 0 (count, 1) for those that are there.
 
     ``outputs`` are boxes (1, n, columns) and logits (1, n, 1); ``decoded`` is ``decoding``. Groups of boxes become
-    their weighted mean, as ``suppress_weighted`` makes it: one round for each, best first.
+    their weighted mean, as ``suppress_weighted`` makes it, best first: each box is in the group of the best box that it
+    overlaps and that is itself in no better one's group.
     """
     boxes, logits = outputs
     _, n, columns = graph.shape(boxes)
@@ -50,20 +51,44 @@ def best_detections(
     corners = graph.part(places, 1, 0, 4)
     areas = graph.reshape(box_areas(graph, corners), (1, n))
     likely = graph.binary("MUL", graph.binary("GREATER_EQUAL", scores, confidence), scores)
-    rest = graph.binary("MUL", likely, graph.binary("GREATER", areas, 0.0))  # of those that are in no group yet
-    found, weights = list[int](), list[int]()
-    for _ in range(count):
-        number = graph.apply("ARG_MAX", [rest, graph.integers(1)], (1,), "int32", outputType=2)
-        best = graph.apply("GATHER", [corners, number], (1, 4), axis=0)
-        area = graph.apply("GATHER", [areas, number], (1, 1), axis=1)
-        shared = graph.reshape(box_areas(graph, graph.binary("MAXIMUM", corners, best)), (1, n))
-        group = graph.binary("MUL", rest, is_above(graph, shared, graph.binary("ADD", areas, area), overlap))
-        rest = graph.binary("SUB", rest, group)
-        weights.append(graph.reduced("SUM", group, 1))
-        total = graph.binary("MAXIMUM", weights[-1], LEAST)
-        found.append(graph.binary("DIV", graph.product(group, places), total))
-    there = graph.binary("GREATER", graph.join(weights, 0), 0.0)
-    return graph.join(found, 0), there
+    weights = graph.binary("MUL", likely, graph.binary("GREATER", areas, 0.0))
+    best, found = _best_boxes(graph, corners, weights, overlap, count)
+    group = graph.binary("MUL", _first_that_overlaps(graph, corners, areas, (best, found), overlap), weights)
+    total = graph.binary("MAXIMUM", graph.reduced("SUM", group, 1), LEAST)
+    return graph.binary("DIV", graph.product(group, places), total), found
+
+
+def _best_boxes(graph: AnswerGraph, corners: int, scores: int, overlap: float, count: int) -> tuple[int, int]:
+    """The numbers (count) of the best boxes (n, 4) that overlap no better one, and 1 or 0 (count, 1): if it is there.
+
+    ``scores`` (1, n) are above 0 for boxes that count.
+    """
+    n = graph.shape(corners)[0]
+    opposite = graph.linear(corners, np.diag([1, 1, -1, -1]))
+    above = np.nextafter(np.float32(overlap), np.float32(2))  # the operator's boxes overlap from its threshold on
+    limits = graph.number(count, "int32"), graph.number(float(above)), graph.number(0.0)
+    best, number = graph.apply_for(
+        "NON_MAX_SUPPRESSION_V4", [opposite, graph.reshape(scores, (n,)), *limits], [((count,), "int32"), ((), "int32")]
+    )
+    ranks = graph.constant(np.arange(count, dtype=np.float32)[:, None])
+    return best, graph.binary("GREATER", graph.cast(number, "float32"), ranks)
+
+
+def _first_that_overlaps(graph: AnswerGraph, corners: int, areas: int, chosen: tuple[int, int], overlap: float) -> int:
+    """1 (count, n) if a chosen box is the first one that overlaps a box, else 0. ``chosen`` are numbers (count) of
+    boxes and 1 or 0 (count, 1): if they count.
+    """
+    (n, _), (best, found) = graph.shape(corners), chosen
+    count = graph.shape(best)[0]
+    box = graph.apply("GATHER", [corners, best], (count, 4), axis=0)
+    area = graph.apply("GATHER", [graph.reshape(areas, (n, 1)), best], (count, 1), axis=0)
+    pairs = graph.binary("MAXIMUM", graph.reshape(corners, (1, n, 4)), graph.reshape(box, (count, 1, 4)))
+    shared = graph.reshape(box_areas(graph, pairs), (count, n))
+    over = graph.binary("MUL", is_above(graph, shared, graph.binary("ADD", areas, area), overlap), found)
+    if count == 1:
+        return over
+    earlier = graph.product(graph.constant(np.tri(count, k=-1, dtype=np.float32)), over)
+    return graph.binary("MUL", over, graph.binary("GREATER", graph.number(0.5), earlier))
 
 
 def box_areas(graph: AnswerGraph, corners: int) -> int:

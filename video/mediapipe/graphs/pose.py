@@ -24,7 +24,7 @@ SURE, METRES = (3, 4), 5
 UP = math.pi / 2
 PERSON = Kind(
     strides=(8, 16, 32, 32, 32), points=4, overlap=0.5, line=(0, 1), target=UP, scale=1.25, shift=0.0,
-    square=True, later_stays=True, is_circle=True,
+    square=True, later_stays=True, joins_all=True, is_circle=True,
 )  # fmt: skip
 VISIBILITY_SHARE = 0.1
 """The share of new values in the filter of visibilities."""

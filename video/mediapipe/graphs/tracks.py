@@ -96,20 +96,21 @@ def circle_matrix(middle: int, end: int, columns: int, target: float) -> Array:
 def associate(
     graph: AnswerGraph, previous: int, found: int, overlap: float, *, later_stays: bool, found_first: bool = False
 ) -> int:
-    """The first n of the tracks (n, 8) of both, as ``tracking.associate``: the later one of two that overlap stays; or,
-    without ``later_stays``, as ``associate_hands``: what is followed stays.
+    """The first n of the tracks of both, (n, 8) and (m, 8), as ``tracking.associate``: the later one of two that
+    overlap stays; or, without ``later_stays``, as ``associate_hands``: what is followed stays.
 
     With ``found_first`` what is followed is behind what is found. What is found counts only if fewer than n things are
     followed.
     """
-    count = graph.shape(previous)[0]
+    count, most = graph.shape(previous)[0], graph.shape(previous)[0] + graph.shape(found)[0]
     followed = graph.reduced("SUM", graph.part(previous, 1, 6, 7), 0)
     looked = graph.binary("GREATER", graph.number(count - 0.5), followed)
     counted = graph.binary("MUL", found, looked)
     tracks = graph.join([counted, previous] if found_first else [previous, counted], 0)
     there, over = graph.part(tracks, 1, 6, 7), overlapping(graph, graph.linear(tracks, _corners()), overlap)
-    stays = graph.turn((_later_stay if later_stays else _earlier_stay)(graph, there, over), 1, 0)
-    order = graph.linear(stays, np.triu(np.ones((2 * count, 2 * count))))  # 1 for the first
+    stays = _later_stay(graph, there, over) if later_stays else _earlier_stay(graph, there, over, count)
+    stays = graph.turn(stays, 1, 0)
+    order = graph.linear(stays, np.triu(np.ones((most, most))))  # 1 for the first
     apart = graph.binary("SUB", order, graph.constant(np.arange(1, count + 1, dtype=np.float32)[:, None]))
     chosen = graph.binary("GREATER", graph.number(0.25), graph.binary("MUL", apart, apart))
     return graph.product(graph.binary("MUL", chosen, stays), tracks)
@@ -132,11 +133,10 @@ def _later_stay(graph: AnswerGraph, there: int, over: int) -> int:
     return graph.binary("MUL", there, graph.binary("SUB", graph.number(1.0), hidden))
 
 
-def _earlier_stay(graph: AnswerGraph, there: int, over: int) -> int:
-    """1 for each track (n, 1) of the first half, and for others that no earlier one which stays overlaps."""
-    n = graph.shape(there)[0]
-    stays = graph.part(there, 0, 0, n // 2)
-    for number in range(n // 2, n):
+def _earlier_stay(graph: AnswerGraph, there: int, over: int, followed: int) -> int:
+    """1 for each track (n, 1) of the first ``followed``, and for others that no earlier one which stays overlaps."""
+    stays = graph.part(there, 0, 0, followed)
+    for number in range(followed, graph.shape(there)[0]):
         stays = graph.join([stays, unlike_earlier(graph, stays, over, graph.part(there, 0, number, number + 1))], 0)
     return stays
 
