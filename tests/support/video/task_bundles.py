@@ -141,6 +141,38 @@ def varied_persons(light: tuple[float, float] | None = None) -> bytes:
     return bundle({"pose_detector.tflite": first, "pose_landmarks_detector.tflite": second})
 
 
+def growing_persons() -> bytes:
+    """A bundle for PoseLandmarker that sees two persons, whose regions grow by a half in each frame."""
+    rows = np.zeros((39, 5))
+    rows[:, :2], rows[34, 1] = 16, 16 - 0.6 * 32
+    person = [0, 0, 20, 20, 0, 0, 0, -20, 0, 0, 0, 0]
+    persons = {28 * 14 * 2 + 19 * 2: (3.0, person), 28 * 14 * 2 + 8 * 2: (2.0, person)}
+    outputs = [rows.reshape(1, 195), np.float32([[0.9]]), np.full((1, 32, 32, 1), 2)]
+    outputs += [np.full((1, 8, 8, 39), -9), np.zeros((1, 117))]
+    return bundle(
+        {
+            "pose_detector.tflite": constant_network((1, 224, 224, 3), found_at_anchors(2254, 12, persons)),
+            "pose_landmarks_detector.tflite": constant_network((1, 32, 32, 3), outputs),
+        }
+    )
+
+
+def growing_faces() -> bytes:
+    """A bundle for FaceLandmarker that sees two faces, whose regions grow by a half in each frame."""
+    points = np.column_stack([np.linspace(0, 32, 478), np.linspace(0, 32, 478), np.zeros(478)])
+    points[[33, 263], 1] = 16
+    face = [0, 0, 20, 20, -5, 0, 5, 0, *[0] * 8]
+    faces = {16 * 8 * 2 + 11 * 2: (3.0, face), 16 * 8 * 2 + 4 * 2: (2.0, face)}
+    outputs = [points.reshape(1, 1, 1, 1434), np.full((1, 1, 1, 1), 4)]
+    return bundle(
+        {
+            "face_detector.tflite": constant_network((1, 128, 128, 3), found_at_anchors(896, 16, faces)),
+            "face_landmarks_detector.tflite": constant_network((1, 32, 32, 3), outputs),
+            "face_blendshapes.tflite": constant_network((1, 146, 2), [np.linspace(0, 1, 52)]),
+        }
+    )
+
+
 def one_whole() -> bytes:
     """A bundle for HolisticLandmarker that sees one person, whose face and hands are where the person's region is."""
     rows = np.tile(np.float32([16, 16, 3.2, 2, -2]), (39, 1))

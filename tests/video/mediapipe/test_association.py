@@ -1,7 +1,7 @@
 """What is found and what is followed become regions: operators against NumPy, with crowds that overlap.
 
 Which detections a task joins with its tracks is MediaPipe's rule: all persons, but of faces and hands only as many as
-are looked for.
+are looked for. Of two persons or faces whose regions come to overlap one is left, also in frames without a search.
 """
 
 from __future__ import annotations
@@ -12,7 +12,9 @@ import numpy as np
 import pytest
 
 import framebind as fb
+from framebind import mp
 from framebind.video.answer_graph import AnswerGraph
+from framebind.video.apis import BY_NAME
 from framebind.video.mediapipe.calculators.anchors import anchor_middles
 from framebind.video.mediapipe.calculators.detections import decode_detections, project_detections
 from framebind.video.mediapipe.calculators.rectangles import box_rectangles, transform_rectangles
@@ -26,6 +28,7 @@ from framebind.video.mediapipe.graphs.pose import PERSON
 from framebind.video.mediapipe.graphs.tracks import COLUMNS, regions
 from framebind.video.mediapipe.vision.pose_landmarker import pose_rectangles
 from support.tiny_models import G, Op, T, build
+from support.video.task_bundles import growing_faces, growing_persons
 
 Array = np.ndarray[Any, Any]
 SIZE, SIDE = (640, 480), 64
@@ -133,3 +136,29 @@ def test_regions_are_those_of_the_tracker(kind: Kind, count: int) -> None:
         np.testing.assert_allclose(result[result[:, 3] > 0], expected[expected[:, 3] > 0], rtol=1e-4, atol=0.02)
         more += len(joined) > count
     assert more > 10 or kind is not PERSON
+
+
+@pytest.mark.parametrize("kind", ["pose", "face"])
+def test_of_two_that_come_to_overlap_one_stays(kind: str) -> None:
+    vision, base = mp.tasks.vision, mp.tasks.BaseOptions
+    name, count = {"pose": ("PoseLandmarker", "num_poses"), "face": ("FaceLandmarker", "num_faces")}[kind]
+    content = growing_persons() if kind == "pose" else growing_faces()
+
+    def task() -> Any:
+        model = base(model_asset_buffer=content, delegate=base.Delegate.CPU)
+        options = getattr(vision, f"{name}Options")(model, running_mode=vision.RunningMode.VIDEO, **{count: 2})
+        return getattr(vision, name).create_from_options(options)
+
+    pixels = np.random.default_rng(0).integers(0, 256, (48, 64, 4), np.uint8)
+    image = mp.Image(image_format=mp.ImageFormat.SRGB, data=np.ascontiguousarray(pixels[..., :3]))
+    with BY_NAME["gl"].open_context(), task() as cpu, task() as gpu:
+        picture, counts = BY_NAME["gl"].new_texture(pixels), list[int]()
+        for milliseconds in range(33, 400, 33):
+            ours, expected = (
+                [[(point.x, point.y) for point in one] for one in getattr(result, f"{kind}_landmarks")]
+                for result in (gpu.detect_for_video(picture, milliseconds), cpu.detect_for_video(image, milliseconds))
+            )
+            np.testing.assert_allclose(ours, expected, rtol=1e-3, atol=1e-3)
+            counts.append(len(ours))
+        assert counts[:2] == [2, 2] and 1 in counts and 2 in counts[counts.index(1) :]
+        picture.release()

@@ -10,7 +10,7 @@ from ...answer_graph import AnswerGraph
 from ..calculators.blendshapes import LANDMARKS as BLENDSHAPE_POINTS
 from .detecting import Kind, Settings
 from .landmarks import bounds, object_scale, project, smooth
-from .tracks import COLUMNS, Size, box_tracks, place_matrix, regions
+from .tracks import COLUMNS, Size, box_tracks, place_matrix, regions, without_overlapped
 
 Array = npt.NDArray[Any]
 COUNT, BLENDSHAPES = 478, 52
@@ -52,7 +52,7 @@ def looking(
     made = [graph.join([*rows, there], 1)]
     if settings.follows:
         tracks = _next(graph, points, around, there)
-        made += [tracks, regions(graph, tracks, size, side)]
+        made += [tracks, regions(graph, without_overlapped(graph, tracks, settings.overlap), size, side)]
     return graph.build(*made, *after), feedback
 
 

@@ -14,7 +14,17 @@ from ..calculators.rectangles import HAND_KNUCKLES
 from ..calculators.tracking import LIKE, LIKE_LANDMARKS
 from .detecting import Kind, Settings
 from .landmarks import bounds, project, turned_world
-from .tracks import COLUMNS, Size, direction_of, overlapping, placed_tracks, regions, turned_line, unlike_earlier
+from .tracks import (
+    COLUMNS,
+    Size,
+    direction_of,
+    overlapping,
+    placed_tracks,
+    regions,
+    turned_line,
+    unlike_earlier,
+    without_overlapped,
+)
 
 Array = npt.NDArray[Any]
 COUNT, DEPTH = 21, 0.4
@@ -47,7 +57,8 @@ def looking(landmarks: bytes, size: Size, side: int, settings: Settings, *, is_d
     made = [graph.join(row, 1)]
     if settings.follows:
         tracks = next_tracks(graph, points, there)
-        made += [tracks, regions(graph, tracks, size, side)]
+        followed = tracks if is_distinct else without_overlapped(graph, tracks, settings.overlap)
+        made += [tracks, regions(graph, followed, size, side)]
     return graph.build(*made)
 
 

@@ -14,7 +14,7 @@ from .detecting import Kind, Settings
 from .heat_maps import refine
 from .landmarks import ROTATION, projection, rotation_of, smooth
 from .masks import mixed, warp
-from .tracks import COLUMNS, Size, circle_matrix, circle_tracks, corner_matrix, regions
+from .tracks import COLUMNS, Size, circle_matrix, circle_tracks, corner_matrix, regions, without_overlapped
 
 Array = npt.NDArray[Any]
 COUNT, ALL = 33, 39
@@ -71,7 +71,7 @@ def looking(
         if settings.is_smooth or steady is not None:
             shown, states = _smoothed(graph, points, there, tracks, settings, steady)
         tracks = tracks if steady is None else _next(graph, shown, there, PERSON.scale)
-        following = [tracks, regions(graph, tracks, size, side)]
+        following = [tracks, regions(graph, without_overlapped(graph, tracks, settings.overlap), size, side)]
     shown = graph.part(shown, 1, 0, COUNT)
     number = graph.binary("MUL", there, graph.constant(np.arange(1, n + 1, dtype=np.float32)[:, None]))
     made = [graph.join([graph.reshape(shown, (n, VALUES * COUNT)), presence, number], 1), *following]

@@ -116,6 +116,14 @@ def associate(
     return graph.product(graph.binary("MUL", chosen, stays), tracks)
 
 
+def without_overlapped(graph: AnswerGraph, tracks: int, overlap: float) -> int:
+    """The tracks (n, 8) that no later one overlaps; the others are zeros. It is ``associate`` if nothing is found."""
+    if graph.shape(tracks)[0] == 1:
+        return tracks
+    there, over = graph.part(tracks, 1, 6, 7), overlapping(graph, graph.linear(tracks, _corners()), overlap)
+    return graph.binary("MUL", tracks, _later_stay(graph, there, over))
+
+
 def overlapping(graph: AnswerGraph, boxes: int, overlap: float) -> int:
     """1 for each two boxes (n, 4), as places have them, that overlap by more than ``overlap``, else 0: (n, n)."""
     n = graph.shape(boxes)[0]
