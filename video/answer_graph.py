@@ -18,7 +18,7 @@ _TABLES = {
     "BATCH_MATMUL": "BatchMatMul", "PADV2": "PadV2", "MAXIMUM": "MaximumMinimum", "MINIMUM": "MaximumMinimum",
 }  # fmt: skip
 """Names of option tables that do not follow from their operators' names."""
-_WITHOUT_TABLE = frozenset({"FLOOR", "LOGISTIC", "RELU", "Resampler", "ROUND", "SQRT"})
+_WITHOUT_TABLE = frozenset({"FLOOR", "LOGISTIC", "RELU", "ROUND", "SQRT"})
 _COMPARISONS = frozenset({"GREATER", "GREATER_EQUAL"})
 
 
@@ -65,6 +65,12 @@ class AnswerGraph:
             setattr(table, name, value)
         made = [self._add(shape, dtype) for shape, dtype in outputs]
         self._operators.append(Op(operator, inputs, made, table))
+        return made
+
+    def custom(self, operator: str, inputs: Sequence[int], shape: Shape, options: bytes) -> int:
+        """Add a custom operator of one float32 output of that shape."""
+        made = self._add(shape, "float32")
+        self._operators.append(Op(operator, inputs, [made], options))
         return made
 
     def unary(self, operator: str, tensor: int) -> int:

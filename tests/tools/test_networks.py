@@ -16,7 +16,7 @@ from framebind.tools.certify.worker import outcome_of
 from null_programs import compile_run, program_on_null
 from support.model_runs import backend_of
 
-WITHOUT_LITERT = {"max_indices", "resampler", "unpool"}
+WITHOUT_LITERT = {"max_indices", "resampler", "unpool", "warp_affine"}
 """The kernels of MediaPipe's custom operators, which LiteRT's Python package does not compute."""
 
 

@@ -18,7 +18,7 @@ KINDS = {
     "elementwise": ("copy", "choose", "quantize"),
     "moves": (
         "concat", "gather", "gather_nd", "max_indices", "one_hot", "pad", "resampler", "reshape", "scatter",
-        "strided_copy", "unpool", "update_slice",
+        "strided_copy", "unpool", "update_slice", "warp_affine",
     ),
 }  # fmt: skip
 """Names of kernels by the kind of their work."""

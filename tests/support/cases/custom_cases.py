@@ -140,7 +140,26 @@ def resampler_cases() -> list[CustomCase]:
     return cases
 
 
-CUSTOM_CASES = [*pooling_cases(), *resampler_cases()]
+def warp_cases() -> list[CustomCase]:
+    """Maps that turn and scale; whole parts of a pixel, so that each product is exact."""
+    cases, fine = [], 1024
+    for number, (channels, steps) in enumerate(itertools.product((1, 3, 4, 6), (32, 1, 1024))):
+        count, picture, height, width = 1 + number % 3, number % (1 + number % 3), 7 + number, 12
+        x, scale = values(count, 5, 6, channels), 0.5 + 0.1 * number
+        slopes = np.round(values(count, 4, seed=number) * scale * fine * 8) / 8
+        starts = np.round((values(count, 2, seed=number + 1) + 2) * fine)
+        u, v = np.arange(width), np.arange(height)[:, None]
+        gain, first = slopes[picture].astype(np.float64), starts[picture]
+        places = np.stack([np.rint(gain[i] * u) + np.rint(gain[i + 2] * v + first[i]) for i in (0, 1)], axis=-1)
+        places = np.floor(places * steps / fine + 0.5) / steps
+        expected = resample(x[picture, None], places[None])
+        given = struct.pack("<5i", picture, height, width, fine, steps)
+        label = f"{picture} of {x.shape} {height}x{width} {steps}"
+        cases.append(CustomCase("WarpAffine", label, given, (x, slopes, starts), (expected,), 1e-5))
+    return cases
+
+
+CUSTOM_CASES = [*pooling_cases(), *resampler_cases(), *warp_cases()]
 
 
 def model_of(case: CustomCase) -> bytes:

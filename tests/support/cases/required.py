@@ -59,6 +59,7 @@ KERNELS_ELSEWHERE = {
     "squeeze_excite": "tests/kernels/test_squeeze_excite.py",
     "tiled_conv": "tests/kernels/matrix_units/test_tiled_conv.py",
     "unpool": "tests/kernels/test_custom_operators.py",
+    "warp_affine": "tests/kernels/test_custom_operators.py",
     "weighted_samples": "tests/tools/test_networks.py",
     "warpgroup_conv": "tests/kernels/matrix_units/test_warpgroup_conv.py",
 }
@@ -72,6 +73,7 @@ OPERATORS_ELSEWHERE = {
     "MaxUnpooling2D": "tests/kernels/test_custom_operators.py",
     "QUANTIZE": "tests/kernels/test_quantized.py",
     "Resampler": "tests/kernels/test_custom_operators.py",
+    "WarpAffine": "tests/kernels/test_custom_operators.py",
     "custom_call.MaxUnpooling2D": "tests/kernels/test_custom_operators.py",
     **dict.fromkeys(
         "STABLEHLO_BROADCAST_IN_DIM STABLEHLO_CBRT STABLEHLO_CLAMP STABLEHLO_REMAINDER".split(),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,6 +16,8 @@ from .detections import LEAST
 from .tracks import COLUMNS, Size, corner_matrix
 
 Array = npt.NDArray[Any]
+OPTIONS = struct.Struct("<5i")
+"""The options of WarpAffine: the number of the mask, height and width, and the steps of parts and of coordinates."""
 
 
 def warp(graph: AnswerGraph, masks: int, placed: int, size: Size, side: int) -> Iterator[int]:
@@ -23,19 +26,12 @@ def warp(graph: AnswerGraph, masks: int, placed: int, size: Size, side: int) -> 
     ``masks`` (n, rows, columns, 1) are those of the regions ``placed`` (n, 8), which a network of ``side`` pixels saw.
     """
     n, rows, columns, _ = graph.shape(masks)
-    slopes, start, area = _inverse(graph, placed, np.array([columns, rows]) * FINE, side)
+    slopes, starts, area = _inverse(graph, placed, np.array([columns, rows]) * FINE, side)
     seen = graph.binary("GREATER", area, size[0] * size[1] * LEAST_AREA)
     masks = graph.binary("MUL", masks, graph.reshape(seen, (n, 1, 1, 1)))
-    slopes, start = graph.reshape(slopes, (n, 1, 1, 4)), graph.reshape(start, (n, 1, 1, 2))
-    x, y = (np.arange(length, dtype=np.float32) for length in size)
-    across = graph.binary("MUL", graph.part(slopes, 3, 0, 2), graph.constant(x.reshape(1, 1, -1, 1)))
-    down = graph.binary("MUL", graph.part(slopes, 3, 2, 4), graph.constant(y.reshape(1, -1, 1, 1)))
-    across, down = graph.unary("ROUND", across), graph.unary("ROUND", graph.binary("ADD", down, start))
     for number in range(n):
-        mask, column, row = (graph.part(each, 0, number, number + 1) for each in (masks, across, down))
-        steps = graph.binary("MUL", graph.binary("ADD", row, column), STEPS / FINE)
-        places = graph.binary("MUL", graph.unary("FLOOR", graph.binary("ADD", steps, 0.5)), 1 / STEPS)
-        yield graph.apply("Resampler", [mask, places], (1, size[1], size[0], 1))
+        options = OPTIONS.pack(number, size[1], size[0], FINE, STEPS)
+        yield graph.custom("WarpAffine", [masks, slopes, starts], (1, size[1], size[0], 1), options)
 
 
 def mixed(graph: AnswerGraph, mask: int, before: int, was_there: int) -> int:
