@@ -31,10 +31,10 @@ from framebind.video.mediapipe.calculators.suppression import suppress_weighted
 from framebind.video.mediapipe.calculators.tracking import associate, associate_hands, distinct_hands
 from framebind.video.mediapipe.core.chain import Chain, letterbox, sampled_region
 from framebind.video.mediapipe.core.options import BaseOptions, VisionTaskRunningMode
-from framebind.video.mediapipe.graphs import detections, hand, heat_maps, landmarks, tracks
+from framebind.video.mediapipe.graphs import detections, face, hand, heat_maps, landmarks, tracks
 from framebind.video.mediapipe.graphs.detecting import Settings
 from framebind.video.mediapipe.vision.face_chain import face_chain
-from framebind.video.mediapipe.vision.face_landmarker import FaceLandmarkerOptions, FacePipeline
+from framebind.video.mediapipe.vision.face_landmarker import FaceLandmarkerOptions, FacePipeline, next_face
 from framebind.video.mediapipe.vision.hand_landmarker import next_hand
 from support.tiny_models import chain as chain_model
 from support.tiny_models import pack, unpack
@@ -210,6 +210,17 @@ def test_the_next_region_of_a_hand_is_upright_in_it() -> None:
     (found,) = run(content, hands, np.ones(4))
     units = np.array([SIZE[0], SIZE[1], SIZE[0]], np.float32)
     np.testing.assert_allclose(found, tracks_of(np.stack([next_hand(each / units, SIZE) for each in hands])), atol=2e-3)
+
+
+def test_the_next_region_of_a_face_may_be_beyond_the_picture() -> None:
+    """MediaPipe's bounds reach to the left and the upper border at least."""
+    faces, graph = RANDOM.uniform(-300, 600, (4, 478, 3)).astype(np.float32), AnswerGraph()
+    faces[1:, :, 0], faces[2:, :, 1] = RANDOM.uniform(-300, -20, (3, 478)), RANDOM.uniform(-90, -10, (2, 478))
+    points = graph.input((4, 478, 3))
+    content = graph.build(face.next_tracks(graph, points, landmarks.bounds(graph, points), graph.input((4, 1))))
+    (found,) = run(content, faces, np.ones(4))
+    units = np.array([SIZE[0], SIZE[1], SIZE[0]], np.float32)
+    np.testing.assert_allclose(found, tracks_of(np.stack([next_face(each / units, SIZE) for each in faces])), atol=2e-3)
 
 
 @pytest.mark.parametrize("missing", [(), (0,), (0, 1)])

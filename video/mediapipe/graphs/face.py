@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 
 from ...answer_graph import AnswerGraph
@@ -16,6 +17,8 @@ Array = npt.NDArray[Any]
 COUNT, BLENDSHAPES = 478, 52
 EYES = 33, 263
 MARGIN = 1.5
+MOST_BOUNDS = np.array([[3e38, 3e38, 0, 0]], np.float32)
+"""Right and bottom of a face are not less than 0: see ``landmark_rectangle``."""
 FACE = Kind(
     strides=(8, 16, 16, 16), points=6, overlap=0.5, line=(0, 1), target=0.0, scale=MARGIN, shift=0.0,
     square=False, later_stays=True,
@@ -51,13 +54,14 @@ def looking(
         rows.append(_blendshapes(graph, blendshapes, shown))
     made = [graph.join([*rows, there], 1)]
     if settings.follows:
-        tracks = _next(graph, points, around, there)
+        tracks = next_tracks(graph, points, around, there)
         made += [tracks, regions(graph, without_overlapped(graph, tracks, settings.overlap), size, side)]
     return graph.build(*made, *after), feedback
 
 
-def _next(graph: AnswerGraph, points: int, around: int, there: int) -> int:
-    """The tracks (n, 8) of the next frame, as ``next_face``."""
+def next_tracks(graph: AnswerGraph, points: int, around: int, there: int) -> int:
+    """The tracks (n, 8) of the next frame, as ``next_face``. ``around`` (n, 4) are the bounds of ``points``."""
+    around = graph.binary("MINIMUM", around, graph.constant(MOST_BOUNDS))
     n, eyes = graph.shape(points)[0], graph.integers(*EYES)
     ends = graph.apply("GATHER", [graph.part(points, 2, 0, 2), eyes], (n, 2, 2), axis=1)
     row = graph.join([around, graph.reshape(ends, (n, 4))], 1)
