@@ -44,7 +44,7 @@ class WarpAffine(Operation):
 
 def _parse(node: TfliteNode) -> Parsed:
     require_float(*node.inputs, *node.outputs)
-    shapes = [() if each is None else each.shape for each in node.inputs]
+    shapes: list[tuple[int, ...]] = [() if each is None else each.shape for each in node.inputs]
     if len(shapes) != 3 or not isinstance(node.options, bytes) or len(node.options) != OPTIONS.size:
         raise Unsupported("it needs a picture, two inputs of its map, and options of five int32")
     picture, height, width, fine, steps = OPTIONS.unpack(node.options)
