@@ -111,10 +111,10 @@ def _maps(graph: Graph, samples: int) -> Iterator[_Map | None]:
         shape = graph.tensors[samples].shape
         pixels = _source(graph, picture, graph.tensors[picture].shape, functions=False)
         columns, rows = (_source(graph, place, shape, functions=True) for place in places)
-        height, width = graph.tensors[picture].shape[2:]
         if pixels is None or columns is None or rows is None or graph.tensors[pixels.tensor].shape[-1] % 4:
             yield None
         else:
+            height, width = graph.tensors[picture].shape[2:]
             yield _Map(pixels, columns, rows, (width, height), shape[3])
     else:
         yield None

@@ -326,11 +326,15 @@ def _moved(
     if moved.size > values.size and not np.may_share_memory(moved, flat):
         return None  # repeated values do not repeat in whole dimensions there
     kept = moved[tuple(slice(1 if step == 0 else None) for step in moved.strides)]
+    if max(kept.shape[:-3], default=1) > 1 and kept.shape[:-3] != result[:-3]:
+        return None  # kernels have one batch for all these dimensions
     return graph.new_tensor(operand, kept.shape, np.ascontiguousarray(kept))
 
 
 def _repeated(shape: tuple[int, ...], whole: tuple[int, ...]) -> tuple[Digit, ...]:
-    """The digits of the copy that broadcasts a shape to another one."""
-    shape = (1,) * (len(whole) - len(shape)) + shape
-    strides = zip(shape, strides_of(shape), whole, strict=True)
-    return tuple((size, 0 if own < size else stride) for own, stride, size in strides)
+    """The digits of the copy that broadcasts a shape to another one, as kernels do: a reshape that was taken out
+    between them may have changed the rank.
+    """
+    own, wide = bhwc(shape), bhwc(whole)
+    strides = zip(own, strides_of(own), wide, strict=True)
+    return tuple((size, 0 if mine < size else stride) for mine, stride, size in strides)

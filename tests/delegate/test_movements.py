@@ -117,6 +117,24 @@ def test_tensors_side_by_side_are_joined_along_the_axis_of_their_rank(gpu: Devic
     assert error_on(gpu, model, [np.random.default_rng(0).normal(0, 1, shape).astype(np.float32)]) < 1e-5
 
 
+@pytest.mark.parametrize("shape", [(6, 4), (1, 6, 1, 4), (3, 2, 1, 1, 4)], ids=len)
+def test_a_function_of_a_part_reads_it_through_a_change_of_rank(gpu: Device, shape: tuple[int, ...]) -> None:
+    """A reshape that changes nothing for kernels is taken out, so that the function has another rank than its value."""
+    f = Formula(shape)
+    functions = f.add("MUL", f.add("EXP", f.reshape(0, 6, 1, 4)), f.constant(np.arange(4)))
+    part = f.add("SLICE", functions, f.constant((1, 0, 1), "int32"), f.constant((3, 1, 2), "int32"), shape=(3, 1, 2))
+    values = np.random.default_rng(0).normal(0, 1, shape).astype(np.float32)
+    assert error_on(gpu, f.model(part), [values]) < 1e-5
+
+
+def test_a_constant_of_one_of_many_batches_is_not_moved(gpu: Device) -> None:
+    """Of rank 5, kernels have one batch for the first two dimensions, and can repeat a constant for both only."""
+    f = Formula((3, 2, 4, 4))
+    scaled = f.add("MUL", f.transpose(0, 1, 0, 2, 3), f.constant(np.arange(1, 4).reshape(3, 1, 1)))
+    values = np.random.default_rng(0).normal(0, 1, (3, 2, 4, 4)).astype(np.float32)
+    assert error_on(gpu, f.model(f.reshape(scaled, 2, 3, 1, 4, 4)), [values]) < 1e-5
+
+
 def test_what_something_else_reads_is_computed_once(gpu: Device) -> None:
     """The function of a transposed tensor that has another reader stays behind the transposition."""
     f = Formula(SHAPE)
