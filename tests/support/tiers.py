@@ -228,6 +228,7 @@ REPEATED: Mapping[str, Callable[[Mapping[str, Any]], bool]] = {
     "test_live.py::test_files_that_cannot_be_written_are_said_and_the_demo_goes_on": _always,
     "test_soak_script.py::test_a_short_run_is_watched": _always,
     "test_benchmarks.py::test_models_run_on_opencl": _always,
+    "test_gpu_holistic.py::test_a_whole_person_is_followed_as_in_its_pixels": _on("name", "cl"),  # compiles for 24 s
     "test_live.py::test_the_likeliest_classes_are_drawn_over_moving_frames": _always,
     "test_benchmarks.py::test_benchmark_counts_what_the_engine_counts": _always,  # a real model, compiled on PoCL
     "test_shapes.py::test_shapes_that_no_file_declares_are_litert_s": _on("step", 1),

@@ -119,21 +119,26 @@ def one_person() -> bytes:
     )
 
 
-def varied_persons(light: tuple[float, float] | None = None) -> bytes:
+def varied_persons(
+    light: tuple[float, float] | None = None,
+    gains: tuple[float, float] = (150.0, 10.0),
+    end: tuple[float, float] = (15.5, 1.0),
+) -> bytes:
     """A bundle for PoseLandmarker that sees two persons, whose landmarks, heat maps, mask and metres are noise.
 
     With ``light`` the detector and the landmarks' network see them only in pictures whose mean, from 0 to 1, is larger
-    than these, and all numbers change with the light.
+    than these, and all numbers change with the light, by ``gains``. ``end`` is on the circle that places the next
+    region, in pixels of the network's input, a square of 32.
     """
     noise = np.random.default_rng(5)
     rows = np.column_stack([noise.uniform(-2, 34, (39, 3)), noise.normal(0, 2, (39, 2))])
-    rows[33:35, :2] = [[15, 17], [15.5, 1]]
+    rows[33:35, :2] = [[15, 17], end]
     outputs = [rows.reshape(1, 195), np.float32([[0.9]]), noise.normal(0, 2, (1, 32, 32, 1))]
     outputs += [noise.normal(-1, 3, (1, 8, 8, 39)), noise.normal(0, 0.3, (1, 117))]
     person = [0, 0, 20, 20, -4, -4, 3, -32, 0, 0, 0, 0]
     persons = {28 * 14 * 2 + 14 * 2: (3.0, person), 28 * 14 * 2 + 5 * 2: (2.0, person)}
     boxes = found_at_anchors(2254, 12, persons)
-    gains = (0.0, 0.0) if light is None else (150.0, 10.0)
+    gains = (0.0, 0.0) if light is None else gains
     first, second = (
         constants(*((each - gain * least).astype(np.float32) for each in values), side=side, gain=gain)
         for values, side, gain, least in zip((boxes, outputs), (224, 32), gains, light or (0.0, 0.0), strict=True)
@@ -199,6 +204,56 @@ def one_whole() -> bytes:
             ),
         }
     )
+
+
+def varied_whole() -> bytes:
+    """A bundle for HolisticLandmarker that sees the first person of ``varied_persons``, a face and hands.
+
+    Landmarks and probabilities change with the light of their region. The regions around landmarks are nearly those
+    that the body names.
+    """
+    noise = np.random.default_rng(6)
+    face = np.column_stack([noise.uniform(9, 23, 478), noise.uniform(3, 17, 478), noise.normal(0, 3, 478)])
+    face[[33, 263], :2] = [[11, 9], [22, 9]]
+    hand = np.column_stack([noise.uniform(9, 22, 21), noise.uniform(8, 19, 21), noise.normal(0, 3, 21)])
+    hand[[0, 9], :2] = [[16, 21], [15, 9]]
+    seen = found_at_anchors(
+        896, 16, {16 * 8 * 2 + 8 * 2: (3.0, [0, 0, 32, 32, -12, -9, 14, -9, -2, 3, 0, 12, -14, 0, 16, 2])}
+    )
+    networks = {
+        "face_detector.tflite": constants(*seen, side=128),
+        "face_landmarks_detector.tflite": constants(
+            *_floats(face.reshape(1, 1, 1, 1434), np.full((1, 1, 1, 1), 1)), side=32, gain=1
+        ),
+        "face_blendshapes.tflite": _product((1, 146, 2), noise.normal(0, 1e-3, (52, 292))),
+        "hand_roi_refinement.tflite": constants(*_floats(np.array([[[[16, 14, 16, 24]]]])), side=32, gain=1),
+        "hand_landmarks_detector.tflite": constants(
+            *_floats(hand.reshape(1, 63), np.array([[0.4]]), np.array([[0.3]]), hand.reshape(1, 63) / 50),
+            side=32, gain=0.5,
+        ),
+    }  # fmt: skip
+    with zipfile.ZipFile(io.BytesIO(varied_persons((0.0, 0.5), (0.0, 1.0), (12.0, 4.2)))) as persons:
+        return bundle({**networks, **{name: persons.read(name) for name in persons.namelist()}})
+
+
+def _product(shape: tuple[int, ...], weights: Array) -> bytes:
+    """A network whose output (n) is its input as a vector (m), times ``weights`` (n, m)."""
+    outputs, inputs = weights.shape
+    tensors = [
+        T("x", shape), T("flat shape", (2,), [1, inputs], "int32"), T("flat", (1, inputs)),
+        T("w", weights.shape, weights.astype(np.float32)), T("b", (outputs,), [0.0] * outputs), T("row", (1, outputs)),
+        T("shape", (1,), [outputs], "int32"), T("y", (outputs,)),
+    ]  # fmt: skip
+    operators = [
+        Op("RESHAPE", [0, 1], [2], schema.ReshapeOptionsT()),
+        Op("FULLY_CONNECTED", [2, 3, 4], [5], schema.FullyConnectedOptionsT()),
+        Op("RESHAPE", [5, 6], [7], schema.ReshapeOptionsT()),
+    ]
+    return build(G(tensors, operators, [0], [7]))
+
+
+def _floats(*values: Array) -> list[Array]:
+    return [each.astype(np.float32) for each in values]
 
 
 def strokes_files(

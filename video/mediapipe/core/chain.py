@@ -12,6 +12,7 @@ import numpy.typing as npt
 import framebind as fb
 
 from ...copies import DETECTIONS
+from ...model_metadata import read_metadata
 from ...postprocess import Postprocess
 from ..calculators.regions import STEPS, WHOLE, region_matrix, region_of
 
@@ -30,6 +31,41 @@ class Normalization(NamedTuple):
 
     mean: tuple[float, ...] = (0.0,)
     std: tuple[float, ...] = (1.0,)
+
+
+class Sight(NamedTuple):
+    """The sight of an input of a part: the picture in each of the regions that a model of this frame wrote."""
+
+    regions: str
+    """The name of that output, (places, 8)."""
+    places: int
+    normalization: Normalization
+    pad: float | None = None
+    """The colour around the picture; None continues its border."""
+
+
+class Part(NamedTuple):
+    """A model behind ``look``, which looks at parts of what this found. Its first output are the frame's rows, if it is
+    the last part.
+    """
+
+    content: bytes
+    sights: Sequence[Sight]
+    """Its first inputs."""
+    reads: Sequence[str]
+    """Names of the outputs that are its other inputs; those of later parts are of the frame before."""
+    gives: Sequence[str]
+    """Names of its outputs."""
+
+
+ROWS = "rows"
+"""The name of the first output of ``look``."""
+
+
+def normalization_of(content: bytes) -> Normalization:
+    """The normalization that a network's metadata names; from 0 to 1 if it names none."""
+    metadata = read_metadata(content)
+    return Normalization(metadata.mean or (0.0,), metadata.std or (1.0,))
 
 
 @dataclass(frozen=True)
@@ -56,6 +92,10 @@ class ChainModels:
     """Width and height of the detector's input."""
     masks: int = 0
     """Masks, (1, height, width, 1), which a frame writes to objects of the caller."""
+    gives: Sequence[str] = ()
+    """Names of further outputs of ``look``, between the regions and the masks, for the parts."""
+    parts: Sequence[Part] = ()
+    """Models that look at regions which ``look``, or a part before, has written."""
 
 
 def letterbox(size: Size) -> Array:
@@ -87,8 +127,8 @@ class _Places(NamedTuple):
 class Chain:
     """The models of a task on the GPU, for pictures of one size.
 
-    A frame in which nothing is looked for is one submission, because the frame before said where to look. Its regions
-    are in one of two buffers, which take turns: a run reads one and writes the other.
+    A frame in which nothing is looked for is one submission, and one for each part, because the frame before said where
+    to look. Its regions are in one of two buffers, which take turns: a run reads one and writes the other.
 
     ``submit`` gives a frame to the GPU and waits for nothing; ``push`` starts the copy of its rows, which is the only
     copy, and ``take`` gives them, then or later. The objects of pictures and the memory between the models are those of
@@ -101,16 +141,34 @@ class Chain:
         self._whole = fb.Region(api.new_buffer(sampled_region(letterbox(size), models.side)), steps=STEPS)
         self._detect = Postprocess(models.detect, options, api)
         self._look = Postprocess(models.look, options, api, models.feedback, unbound=models.masks)
-        rows, *followed = self._look.outputs
+        self._parts = [Postprocess(part.content, options, api) for part in models.parts]
+        rows, *others = self._look.outputs
+        followed = others[: len(others) - len(models.gives)]
+        self._crops = self._connect(dict(zip((ROWS, *models.gives), (rows, *others[len(followed) :]), strict=True)))
+        rows = self._parts[-1].outputs[0] if self._parts else rows
         places = [*self._detect.outputs, *followed[1:]]
         self._places = [_Places(each, [fb.Region(each, row, STEPS) for row in range(models.count)]) for each in places]
         if followed:
             self._detect.bind(1, followed[0])
+        self._kept = [*followed[:1], *(part.outputs[0] for part in self._parts[-1:])]
+        """The outputs that the next frame reads, besides states."""
         self._ring = rows.read_ring(1, reason=DETECTIONS)
         self._read = np.empty((models.count, models.columns), np.float32)
         self._api = api
         self._frequencies = dict[float, Any]()
         """Buffers that hold a frequency. Few differ: timestamps are whole milliseconds."""
+
+    def _connect(self, outputs: dict[str, Any]) -> list[list[list[fb.Region]]]:
+        """Bind outputs to the inputs that read them. Returns the regions of each sight of each part."""
+        for part, model in zip(self._models.parts, self._parts, strict=True):
+            outputs.update(zip(part.gives, model.outputs, strict=True))
+        for part, model in zip(self._models.parts, self._parts, strict=True):
+            for number, name in enumerate(part.reads, len(part.sights)):
+                model.bind(number, outputs[name])
+        return [
+            [[fb.Region(outputs[sight.regions], row, STEPS) for row in range(sight.places)] for sight in part.sights]
+            for part in self._models.parts
+        ]
 
     def warm(self, picture: Any, masks: Sequence[Any] = ()) -> None:
         """Compile for pictures and masks like these, and upload all constants."""
@@ -137,14 +195,16 @@ class Chain:
         if detect:
             self._detect.bind(0, picture, crop=self._whole, pad=0.0, mean=detector.mean, std=detector.std)
             self._detect.bind_output(0, now.buffer)
-        pictures, crops = ([picture] * len(now.crops), now.crops) if len(now.crops) > 1 else (picture, now.crops[0])
-        self._look.bind(0, pictures, crop=crops, mean=network.mean, std=network.std)
+        _show(self._look, 0, picture, now.crops, network)
         self._look.bind(1, now.buffer)
         for number, mask in enumerate(masks, len(self._look.outputs)):
             self._look.bind_output(number, mask)
         if self._models.feedback:
             self._look.bind(2, self._frequency(hertz))
-        return [self._detect, self._look] if detect else [self._look]
+        for part, model, crops in zip(self._models.parts, self._parts, self._crops, strict=True):
+            for number, (sight, regions) in enumerate(zip(part.sights, crops, strict=True)):
+                _show(model, number, picture, regions, sight.normalization, sight.pad)
+        return [*([self._detect] if detect else []), self._look, *self._parts]
 
     def _frequency(self, hertz: float) -> Any:
         """The buffer of a frequency. A new one is a copy of 4 bytes."""
@@ -168,15 +228,24 @@ class Chain:
         """Begin a clip, whose first frame is one with ``detect``: what was seen so far is not followed."""
         self._ring.clear()
         self._look.forget()
-        for tracks in self._look.outputs[1:2]:
+        for buffer in self._kept:
             with fb.transfer_guard("allow"):
-                tracks.write(np.zeros(tracks.nbytes // 4, np.float32))
+                buffer.write(np.zeros(buffer.nbytes // 4, np.float32))
 
     def close(self) -> None:
         """Free all memory on the GPU."""
         self._ring.release()
-        self._detect.close()
-        self._look.close()
+        for model in (self._detect, self._look, *self._parts):
+            model.close()
         self._whole.buffer.release()
         for buffer in self._frequencies.values():
             buffer.release()
+
+
+def _show(
+    model: Postprocess, number: int, picture: Any, crops: Sequence[fb.Region], values: Normalization,
+    pad: float | None = None,
+) -> None:  # fmt: skip
+    """Bind a picture, as a model sees it in each of some regions, to its input of that number."""
+    pictures, place = ([picture] * len(crops), [*crops]) if len(crops) > 1 else (picture, crops[0])
+    model.bind(number, pictures, crop=place, pad=pad, mean=values.mean, std=values.std)

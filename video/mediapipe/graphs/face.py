@@ -51,7 +51,7 @@ def looking(
         after, feedback = [*made], {graph.name(a): graph.name(b) for a, b in zip(made, states, strict=True)}
     rows = [graph.reshape(shown, (n, 3 * COUNT))]
     if blendshapes is not None:
-        rows.append(_blendshapes(graph, blendshapes, shown))
+        rows.append(blendshapes_of(graph, blendshapes, shown))
     made = [graph.join([*rows, there], 1)]
     if settings.follows:
         tracks = next_tracks(graph, points, around, there)
@@ -68,7 +68,7 @@ def next_tracks(graph: AnswerGraph, points: int, around: int, there: int) -> int
     return box_tracks(graph, row, there, place_matrix(0, 1, COLUMNS, 0.0), MARGIN)
 
 
-def _blendshapes(graph: AnswerGraph, network: bytes, points: int) -> int:
+def blendshapes_of(graph: AnswerGraph, network: bytes, points: int) -> int:
     """The blendshapes (n, 52) of landmarks (n, 478, 3) in pixels."""
     n, chosen = graph.shape(points)[0], len(BLENDSHAPE_POINTS)
     numbers = graph.integers(*BLENDSHAPE_POINTS.tolist())

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import numpy.typing as npt
+import framebind as fb
 
 from ..core.asset import read_files
+from ..core.chain import Chain
+from ..core.gpu_tracker import Found, GpuTracker
 from ..core.network import TaskNetwork
+from ..graphs.holistic import PartSettings
 from ..vision.face_detector import face_detector
 from ..vision.face_landmarker import DETECTOR, LANDMARKS, FaceLandmarks
 from ..vision.hand_landmarker import LANDMARKS as HAND_LANDMARKS
 from ..vision.hand_landmarker import HandLandmarks
-from ..vision.holistic_landmarker import RECROP, SIDES
+from ..vision.holistic_chain import holistic_chain
+from ..vision.holistic_landmarker import RECROP, SIDES, Whole, whole_of
 from ..vision.holistic_parts import HandRecrop, HolisticFace, HolisticHand
 from ..vision.landmark_names import HandLandmark, PoseLandmark
 from .face_mesh import (
@@ -22,8 +27,8 @@ from .face_mesh import (
     FACEMESH_TESSELATION,
 )
 from .hands import HAND_CONNECTIONS
-from .messages import LandmarkList, NormalizedLandmarkList, landmark_list, world_landmark_list
-from .pose import POSE_CONNECTIONS, Body
+from .messages import LandmarkList, NormalizedLandmarkList, landmark_list
+from .pose import POSE_CONNECTIONS, SUPPRESSION, Body, person_of
 from .solution import Solution, model_of
 
 __all__ = [
@@ -37,8 +42,6 @@ __all__ = [
     "WholePerson",
 ]
 
-Array = npt.NDArray[Any]
-
 
 class WholePerson(NamedTuple):
     """The result of a picture; each field is None if the part was not found."""
@@ -48,8 +51,13 @@ class WholePerson(NamedTuple):
     left_hand_landmarks: NormalizedLandmarkList | None
     right_hand_landmarks: NormalizedLandmarkList | None
     face_landmarks: NormalizedLandmarkList | None
-    segmentation_mask: Array | None
-    """(height, width), float32: the probability of the person; None if it was not asked for."""
+    segmentation_mask: Any | None
+    """(height, width), float32: the probability of the person; None if it was not asked for. For a picture in the GPU's
+    memory, the object of ``bind_masks`` that has it.
+    """
+
+
+NO_PERSON = WholePerson(None, None, None, None, None, None)
 
 
 class Holistic(Solution[WholePerson]):
@@ -77,10 +85,19 @@ class Holistic(Solution[WholePerson]):
         names = (DETECTOR, LANDMARKS, RECROP, HAND_LANDMARKS)
         files = read_files(model_of("holistic_landmarker.task"), names)
         faces, landmarks, recrops, hands = (TaskNetwork(files[name], name, None) for name in names)
-        self._face = HolisticFace(face_detector(faces, 0.5, 0.3), FaceLandmarks(landmarks), 0.5)
+        parts = PartSettings(follows=not static_image_mode)
+        detector = face_detector(faces, parts.face_confidence, parts.face_suppression)
+        self._face = HolisticFace(detector, FaceLandmarks(landmarks), parts.face_presence)
         recrop, joints = HandRecrop(recrops), HandLandmarks(hands)
-        self._hands = [HolisticHand(side, recrop, joints, 0.5) for side in SIDES]
+        self._hands = [HolisticHand(side, recrop, joints, parts.hand_presence) for side in SIDES]
         self._count = FACEMESH_NUM_LANDMARKS_WITH_IRISES if refine_face_landmarks else FACEMESH_NUM_LANDMARKS
+        self._files, self._parts = {**files, **self._body.files}, parts
+        self._on_gpu = GpuTracker(self._chain, 1, self._person_of, int(enable_segmentation))
+
+    def bind_masks(self, masks: Sequence[Any]) -> None:
+        """Write the mask of a picture in the GPU's memory to this one object: see ``PoseLandmarker.bind_masks``."""
+        assert self._on_gpu is not None
+        self._on_gpu.bind_masks(masks)
 
     def reset(self) -> None:
         """Forget the person so far."""
@@ -94,15 +111,26 @@ class Holistic(Solution[WholePerson]):
             self._face.reset()
             for hand in self._hands:
                 hand.reset()
-            return WholePerson(None, None, None, None, None, None)
+            return NO_PERSON
         size, follows = (pixels.shape[1], pixels.shape[0]), milliseconds is not None
         left, right = (hand.find(pixels, pose.landmarks, size, follows=follows) for hand in self._hands)
         face = self._face.find(pixels, pose.landmarks, size, follows=follows)
-        return WholePerson(
-            landmark_list(pose.landmarks[:, :4]),
-            world_landmark_list(pose.world[:, :4]),
-            None if left is None else landmark_list(left.landmarks),
-            None if right is None else landmark_list(right.landmarks),
-            None if face is None else landmark_list(face[: self._count]),
-            pose.mask,
-        )
+        return self._person(Whole(pose, face, (left, right)), pose.mask)
+
+    def _chain(self, size: tuple[int, int], api: fb.Backend) -> Chain:
+        body = self._body
+        return holistic_chain(
+            self._files, body.settings, self._parts, size, api, masks=body.has_mask, steady=body.steady,
+            suppression=SUPPRESSION,
+        )  # fmt: skip
+
+    def _person_of(self, found: Found) -> WholePerson:
+        return self._person(whole_of(found), found.masks[0] if found.masks else None)
+
+    def _person(self, whole: Whole, mask: Any) -> WholePerson:
+        if whole.pose is None:
+            return NO_PERSON
+        left, right = (None if hand is None else landmark_list(hand.landmarks) for hand in whole.hands)
+        face = None if whole.face is None else landmark_list(whole.face[: self._count])
+        landmarks, world, _ = person_of(whole.pose.landmarks, whole.pose.world, None)
+        return WholePerson(landmarks, world, left, right, face, mask)

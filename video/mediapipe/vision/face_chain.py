@@ -7,8 +7,7 @@ from collections.abc import Mapping
 import framebind as fb
 
 from ...embedded_network import input_side
-from ...model_metadata import read_metadata
-from ..core.chain import Chain, ChainModels, Normalization, Size, letterbox
+from ..core.chain import Chain, ChainModels, Size, letterbox, normalization_of
 from ..graphs.detecting import Settings, detecting
 from ..graphs.face import BLENDSHAPES, COUNT, FACE, looking
 
@@ -23,11 +22,10 @@ def face_chain(files: Mapping[str, bytes], settings: Settings, size: Size, api: 
     blendshapes = files.get("face_blendshapes.tflite")
     side = input_side(landmarks)
     look, feedback = looking(landmarks, blendshapes, size, side, settings)
-    normalizations = [read_metadata(each) for each in (detector, landmarks)]
     rows = 3 * COUNT + (BLENDSHAPES if blendshapes is not None else 0) + 1
     models = ChainModels(
         detecting(detector, FACE, letterbox(size), size, side, settings), look, feedback,
-        [Normalization(each.mean or (0.0,), each.std or (1.0,)) for each in normalizations],
+        [normalization_of(each) for each in (detector, landmarks)],
         settings.count, rows, input_side(detector),
     )  # fmt: skip
     return Chain(models, size, api)

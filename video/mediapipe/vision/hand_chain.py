@@ -7,8 +7,7 @@ from collections.abc import Mapping
 import framebind as fb
 
 from ...embedded_network import input_side
-from ...model_metadata import read_metadata
-from ..core.chain import Chain, ChainModels, Normalization, Size, letterbox
+from ..core.chain import Chain, ChainModels, Size, letterbox, normalization_of
 from ..graphs.detecting import Kind, Settings, detecting
 from ..graphs.hand import COUNT, PALM, looking
 
@@ -25,12 +24,11 @@ def hand_chain(
     """
     detector, landmarks = files["hand_detector.tflite"], files["hand_landmarks_detector.tflite"]
     side = input_side(landmarks)
-    normalizations = [read_metadata(each) for each in (detector, landmarks)]
     models = ChainModels(
         detecting(detector, palm, letterbox(size), size, side, settings),
         looking(landmarks, size, side, settings, is_distinct=is_distinct),
         {},
-        [Normalization(each.mean or (0.0,), each.std or (1.0,)) for each in normalizations],
+        [normalization_of(each) for each in (detector, landmarks)],
         settings.count,
         6 * COUNT + 3,
         input_side(detector),

@@ -2,31 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import numpy as np
 import numpy.typing as npt
 
 import framebind as fb
 
 from ..calculators.blendshapes import NAMES, blendshape_points
 from ..core.asset import read_files
+from ..core.chain import Chain
 from ..core.containers import Category, Landmark, NormalizedLandmark, normalized_landmarks, world_landmarks
+from ..core.gpu_tracker import Found, GpuTracker
 from ..core.image import Image, ImageFormat
 from ..core.network import OpenNetwork, TaskNetwork, on_arrays
 from ..core.options import BaseOptions, VisionTaskRunningMode, check_share
 from ..core.task import DetectingTask
+from ..graphs.detecting import Settings
+from ..graphs.holistic import BODY, FACE_NUMBERS, HAND_NUMBERS, PartSettings
+from ..graphs.pose import Steady
 from .face_detector import face_detector
-from .face_landmarker import BLENDSHAPES, FaceLandmarks
+from .face_landmarker import BLENDSHAPES, FaceLandmarks, face_of
 from .face_landmarker import DETECTOR as FACE_DETECTOR
 from .face_landmarker import LANDMARKS as FACE_LANDMARKS
 from .hand_landmarker import LANDMARKS as HAND_LANDMARKS
-from .hand_landmarker import Hand, HandLandmarks
+from .hand_landmarker import Hand, HandLandmarks, hand_of
+from .holistic_chain import holistic_chain
 from .holistic_parts import HandRecrop, HolisticFace, HolisticHand, HolisticPose
 from .pose_landmarker import DETECTOR as POSE_DETECTOR
 from .pose_landmarker import LANDMARKS as POSE_LANDMARKS
-from .pose_landmarker import Pose, PoseLandmarks, pose_detector
+from .pose_landmarker import Pose, PoseLandmarks, pose_detector, pose_of
 
 Array = npt.NDArray[Any]
 
@@ -74,7 +81,7 @@ class HolisticLandmarkerOptions:
     min_hand_landmarks_confidence: float = 0.5
     output_face_blendshapes: bool = False
     output_segmentation_mask: bool = False
-    result_callback: Callable[[HolisticLandmarkerResult, Image, int], None] | None = None
+    result_callback: Callable[[HolisticLandmarkerResult, Any, int], None] | None = None
 
 
 @dataclass
@@ -94,7 +101,8 @@ class HolisticLandmarkerResult:
     face_blendshapes
         52 categories of the face, if asked for.
     segmentation_mask
-        The mask of the person, VEC32F1 of the picture's size, if asked for.
+        The mask of the person, VEC32F1 of the picture's size, if asked for. For a picture in the GPU's memory, the
+        object of ``HolisticLandmarker.bind_masks`` that has it.
     """
 
     face_landmarks: list[NormalizedLandmark]
@@ -105,7 +113,7 @@ class HolisticLandmarkerResult:
     right_hand_landmarks: list[NormalizedLandmark]
     right_hand_world_landmarks: list[Landmark]
     face_blendshapes: list[Category] | None = None
-    segmentation_mask: Image | None = None
+    segmentation_mask: Any | None = None
 
 
 class Whole(NamedTuple):
@@ -116,6 +124,8 @@ class Whole(NamedTuple):
     """(478, 3)."""
     hands: tuple[Hand | None, Hand | None]
     """The left and the right hand, whose world landmarks are from the middle of the hips."""
+    blendshapes: Array | None = None
+    """(52) of the face, if asked for."""
 
 
 NOBODY = Whole(None, None, (None, None))
@@ -150,6 +160,8 @@ class HolisticPipeline:
             self._blendshapes = TaskNetwork(files[BLENDSHAPES], BLENDSHAPES, delegate).expect((1, 146, 2), (52,))
         self._has_mask = options.output_segmentation_mask
         self._milliseconds = 0.0
+        self._options, self._files = options, files
+        self.on_gpu = GpuTracker(self._chain, 1, self._result_of, int(self._has_mask))
 
     def find(self, pixels: Any, rectangle: Array, milliseconds: float | None) -> Whole:
         """The person in a picture. Pictures without a time follow each other too, as in MediaPipe."""
@@ -173,26 +185,63 @@ class HolisticPipeline:
         return self._blendshapes.run(blendshape_points(face, size)[None])[0].ravel()
 
     def process(self, pixels: Array, rectangle: Array, milliseconds: int | None) -> HolisticLandmarkerResult:
-        pose, face, hands = self.find(pixels, rectangle, milliseconds)
-        shapes = None
-        if face is not None and self._blendshapes is not None:
-            scores = self.blendshapes(face, (pixels.shape[1], pixels.shape[0])).tolist()
-            shapes = [Category(i, s, None, n) for i, (s, n) in enumerate(zip(scores, NAMES, strict=True))]
-        (left, left_world), (right, right_world) = (
-            ([], []) if hand is None else (normalized_landmarks(hand.landmarks), world_landmarks(hand.world))
-            for hand in hands
+        whole = self.find(pixels, rectangle, milliseconds)
+        if whole.face is not None and self._blendshapes is not None:
+            whole = whole._replace(blendshapes=self.blendshapes(whole.face, (pixels.shape[1], pixels.shape[0])))
+        mask = None if whole.pose is None or whole.pose.mask is None else Image(ImageFormat.VEC32F1, whole.pose.mask)
+        return _result(whole, mask)
+
+    def _chain(self, size: tuple[int, int], api: fb.Backend) -> Chain:
+        options = self._options
+        settings = Settings(
+            1, options.min_pose_detection_confidence, options.min_pose_landmarks_confidence, is_smooth=True
         )
-        return HolisticLandmarkerResult(
-            [] if face is None else normalized_landmarks(face),
-            [] if pose is None else normalized_landmarks(pose.landmarks),
-            [] if pose is None else world_landmarks(pose.world),
-            left,
-            left_world,
-            right,
-            right_world,
-            shapes,
-            None if pose is None or pose.mask is None else Image(ImageFormat.VEC32F1, pose.mask),
-        )
+        parts = PartSettings(
+            options.min_face_detection_confidence, options.min_face_suppression_threshold,
+            options.min_face_landmarks_confidence, options.min_hand_landmarks_confidence,
+            has_blendshapes=options.output_face_blendshapes,
+        )  # fmt: skip
+        return holistic_chain(
+            self._files, settings, parts, size, api, masks=self._has_mask, steady=Steady(masks=True),
+            suppression=options.min_pose_suppression_threshold,
+        )  # fmt: skip
+
+    def _result_of(self, found: Found) -> HolisticLandmarkerResult:
+        whole = whole_of(found, has_blendshapes=self._blendshapes is not None)
+        return _result(whole, found.masks[0] if found.masks and whole.pose is not None else None)
+
+
+def whole_of(found: Found, *, has_blendshapes: bool = False) -> Whole:
+    """The person of the row of ``holistic_chain``; NOBODY if there is none."""
+    if not len(found.rows):
+        return NOBODY
+    row, first = found.rows[0], BODY + FACE_NUMBERS
+    places, world = pose_of(row, found.size)
+    face, *hands = row[BODY:first], row[first : first + HAND_NUMBERS], row[first + HAND_NUMBERS :][:HAND_NUMBERS]
+    left, right = (hand_of(each, found.size) if each[-1] > 0 else None for each in hands)
+    pose, is_face = Pose(places, world, np.zeros((0, 2), np.float32), float(row[BODY - 1]), None), face[-1] > 0
+    shapes = row[-1 - len(NAMES) : -1] if has_blendshapes and is_face else None
+    return Whole(pose, face_of(face, found.size) if is_face else None, (left, right), shapes)
+
+
+def _result(whole: Whole, mask: Any) -> HolisticLandmarkerResult:
+    pose, face, hands, shapes = whole
+    (left, left_world), (right, right_world) = (
+        ([], []) if hand is None else (normalized_landmarks(hand.landmarks), world_landmarks(hand.world))
+        for hand in hands
+    )
+    named = None if shapes is None else zip(shapes.tolist(), NAMES, strict=True)
+    return HolisticLandmarkerResult(
+        [] if face is None else normalized_landmarks(face),
+        [] if pose is None else normalized_landmarks(pose.landmarks),
+        [] if pose is None else world_landmarks(pose.world),
+        left,
+        left_world,
+        right,
+        right_world,
+        None if named is None else [Category(i, score, None, name) for i, (score, name) in enumerate(named)],
+        mask,
+    )
 
 
 class HolisticLandmarker(DetectingTask[HolisticLandmarkerOptions, HolisticLandmarkerResult]):
@@ -210,3 +259,14 @@ class HolisticLandmarker(DetectingTask[HolisticLandmarkerOptions, HolisticLandma
 
     options_type = HolisticLandmarkerOptions
     pipeline_type = HolisticPipeline
+    takes_gpu_pictures = True
+
+    def bind_masks(self, masks: Sequence[Any]) -> None:
+        """Write the mask of the person in a picture on the GPU to this one object: see ``PoseLandmarker.bind_masks``.
+
+        Raises
+        ------
+        ValueError
+            If it is not one mask, or if the options ask for none.
+        """
+        self._pipeline.on_gpu.bind_masks(masks)

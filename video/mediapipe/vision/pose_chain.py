@@ -8,10 +8,9 @@ from dataclasses import replace
 import framebind as fb
 
 from ...embedded_network import input_side
-from ...model_metadata import read_metadata
-from ..core.chain import Chain, ChainModels, Normalization, Size, letterbox
+from ..core.chain import Chain, ChainModels, Size, letterbox, normalization_of
 from ..graphs.detecting import Settings, detecting
-from ..graphs.pose import COUNT, PERSON, VALUES, Steady, looking
+from ..graphs.pose import COUNT, PERSON, VALUES, Further, Steady, looking
 
 
 def pose_chain(
@@ -25,14 +24,19 @@ def pose_chain(
     also writes the mask of each region, (1, height, width, 1), zeros if nobody is there. Two detections that overlap by
     more than ``suppression`` are one person.
     """
+    return Chain(pose_models(files, settings, size, masks=masks, steady=steady, suppression=suppression), size, api)
+
+
+def pose_models(
+    files: Mapping[str, bytes], settings: Settings, size: Size, *, masks: bool, steady: Steady | None,
+    suppression: float, further: Further | None = None,
+) -> ChainModels:  # fmt: skip
+    """The models of ``pose_chain``; ``further`` makes further outputs of the second one."""
     detector, landmarks = files["pose_detector.tflite"], files["pose_landmarks_detector.tflite"]
     side = input_side(landmarks)
-    look, feedback = looking(landmarks, size, side, settings, masks=masks, steady=steady)
-    kind = replace(PERSON, overlap=suppression)
-    normalizations = [read_metadata(each) for each in (detector, landmarks)]
-    models = ChainModels(
-        detecting(detector, kind, letterbox(size), size, side, settings),
-        look, feedback, [Normalization(each.mean or (0.0,), each.std or (1.0,)) for each in normalizations],
+    look, feedback = looking(landmarks, size, side, settings, masks=masks, steady=steady, further=further)
+    return ChainModels(
+        detecting(detector, replace(PERSON, overlap=suppression), letterbox(size), size, side, settings),
+        look, feedback, [normalization_of(each) for each in (detector, landmarks)],
         settings.count, VALUES * COUNT + 2, input_side(detector), settings.count if masks else 0,
     )  # fmt: skip
-    return Chain(models, size, api)

@@ -1,0 +1,44 @@
+"""Whole persons on the GPU: body, face and hands with nothing read in between."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import framebind as fb
+
+from ...embedded_network import input_side
+from ..core.chain import ROWS, Chain, Part, Sight, Size, normalization_of
+from ..graphs.detecting import Settings
+from ..graphs.holistic import PartSettings, finding, looking, naming
+from ..graphs.pose import Steady
+from .pose_chain import pose_models
+
+NAMED, FOUND, WHOLE_ROWS = ("named face", "named hands"), ("face", "hands"), "rows of the whole"
+
+
+def holistic_chain(
+    files: Mapping[str, bytes], settings: Settings, parts: PartSettings, size: Size, api: fb.Backend, *, masks: bool,
+    steady: Steady, suppression: float,
+) -> Chain:  # fmt: skip
+    """The chain of a bundle's files, which were checked, for pictures of ``size`` (width, height).
+
+    A row is that of ``graphs.holistic.looking``. The rest is as for ``pose_chain``.
+    """
+    detector, recrop = files["face_detector.tflite"], files["hand_roi_refinement.tflite"]
+    face, hands = files["face_landmarks_detector.tflite"], files["hand_landmarks_detector.tflite"]
+    blendshapes = files["face_blendshapes.tflite"] if parts.has_blendshapes else None
+    sides = input_side(face), input_side(hands)
+    further = naming(size, input_side(detector), input_side(recrop))
+    body = pose_models(files, settings, size, masks=masks, steady=steady, suppression=suppression, further=further)
+    find = Part(
+        finding(detector, recrop, size, sides, parts),
+        [Sight(NAMED[0], 1, normalization_of(detector), 0.0), Sight(NAMED[1], 2, normalization_of(recrop))],
+        [*NAMED, *([WHOLE_ROWS] if parts.follows else [])], FOUND,
+    )  # fmt: skip
+    look = Part(
+        looking(face, hands, blendshapes, sides, parts),
+        [Sight(FOUND[0], 1, normalization_of(face)), Sight(FOUND[1], 2, normalization_of(hands))],
+        [*FOUND, ROWS], [WHOLE_ROWS],
+    )  # fmt: skip
+    return Chain(replace(body, columns=parts.columns, gives=NAMED, parts=[find, look]), size, api)
