@@ -8,20 +8,20 @@ them into heads by RESHAPE, TRANSPOSE and SLICE becomes places (Layout), and so 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from ...kernels.ops.attention.attention import MOST_CHANNELS, Attention, Places
 from ...kernels.ops.convolution.fully_connected import FullyConnected
 from ...kernels.ops.convolution.matmul import MatrixProduct
 from ...kernels.ops.movement.reshape import Reshape
-from ...kernels.ops.movement.strided_copy import StridedCopy
+from ...kernels.ops.movement.strided_copy import Digit, StridedCopy
 from ...kernels.ops.movement.transpose import Transpose
 from ...kernels.ops.pointwise.elementwise import Elementwise
 from ...kernels.ops.reduction.softmax import Normalize
 from .cleanup import remove_unused
 from .graph import Graph, Node
-from .layouts import Layout, dense, inverse, movement
+from .layouts import Dimension, Layout, dense, inverse, movement
 from .patterns import is_reshape
 
 LONGEST = 16
@@ -69,12 +69,14 @@ class Rows:
     def places(self, graph: Graph, outer: int, inner: int) -> Places | None:
         """The places of the rows of ``outer`` times ``inner`` heads; None if no kernel reads such rows."""
         heads, rows, channels = self.layout.dimensions
-        if len(rows) > 1 or len(channels) != 1 or channels[0][1] != 1:
+        if len(rows) > 2 or len(channels) != 1 or channels[0][1] != 1:
             return None
         strides = _strides(heads, outer, inner)
         if strides is None:
             return None
-        places = Places(self.layout.base, *strides, rows[0][1] if rows else 0)
+        (far, near), within = strides
+        (far_row, row) = _two(rows)
+        places = Places(self.layout.base, near[1], within, row[1], _beyond(far, near), _beyond(far_row, row))
         pixel = graph.tensors[self.tensor].shape[-1]
         return places if places.fit(pixel, channels[0][0], inner) else None
 
@@ -218,7 +220,7 @@ def _turned_result(graph: Graph, second: Second, outer: int, inner: int) -> tupl
 
 def _divisions(sides: list[list[Rows]], heads: int) -> Iterator[tuple[int, int]]:
     """The ways to divide the heads that suit the rows farthest from the products, then any."""
-    inner = {math.prod(size for size, _ in side[0].layout.dimensions[0][1:]) for side in sides}
+    inner = {digits[-1][0] for side in sides if len(digits := side[0].layout.dimensions[0]) > 1}
     yield from ((heads // size, size) for size in sorted(inner, reverse=True) if size > 1)
     yield 1, heads
 
@@ -279,15 +281,25 @@ def _by_heads(shape: tuple[int, ...], heads: int) -> Layout:
     return dense((heads, *shape[-2:]))
 
 
-def _strides(heads: tuple[tuple[int, int], ...], outer: int, inner: int) -> tuple[int, int] | None:
-    """The strides of the outer and the inner heads."""
-    if not heads:
-        return 0, 0
+def _strides(heads: Dimension, outer: int, inner: int) -> tuple[tuple[Digit, Digit], int] | None:
+    """The two digits of the outer heads, and the stride of the inner ones."""
     if len(heads) == 1 and heads[0][0] == outer * inner:
-        return heads[0][1] * inner, heads[0][1]
-    if len(heads) == 2 and (heads[0][0], heads[1][0]) == (outer, inner):
-        return heads[0][1], heads[1][1]
-    return None
+        return _two(((outer, heads[0][1] * inner),)), heads[0][1]
+    split = len(heads) - (inner > 1)
+    before, within = heads[:split], heads[split:] or ((1, 0),)
+    whole = math.prod(size for size, _ in before) == outer and len(before) <= 2
+    return (_two(before), within[0][1]) if whole and within[0][0] == inner else None
+
+
+def _two(digits: Sequence[Digit]) -> tuple[Digit, Digit]:
+    """At most two digits as two, of which the first may be there once."""
+    far, near = ((1, 0), (1, 0), *digits)[-2:]
+    return far, near
+
+
+def _beyond(far: Digit, near: Digit) -> tuple[int, int]:
+    """The number of neighbours before one that lies far, and its distance; (0, 0) if all are neighbours."""
+    return (near[0], far[1]) if far[0] > 1 else (0, 0)
 
 
 def _scores_shape(graph: Graph, product: Node) -> tuple[int, int]:

@@ -33,6 +33,7 @@ from .silu import fuse_silu
 from .splits import concatenate_whole_tensors, share_split
 from .spread import add_spread_vectors
 from .squeeze_excite import fuse_squeeze_excite
+from .windows import compute_rows_in_place, move_narrow_rows
 
 Rewrite = Callable[[Graph], None]
 
@@ -52,7 +53,9 @@ PASSES: tuple[Pass, ...] = (
     # Formulas are spelled in the operators of the model, before reshapes and copies come between them.
     Pass(fuse_layer_norm, after=(fold_constants,)),
     Pass(fuse_samples, after=(fold_constants,)),
-    Pass(fuse_attention, after=(fold_constants,)),
+    Pass(compute_rows_in_place, after=(fold_constants,)),
+    Pass(fuse_attention, after=(fold_constants, compute_rows_in_place)),
+    Pass(move_narrow_rows, after=(fuse_attention,)),
     Pass(fuse_prelu, after=(fold_constants,)),
     Pass(collapse_ranks, after=(fuse_layer_norm, fuse_samples, fuse_attention, fuse_prelu)),
     # A copy that was of rank 5 and more is a strided one now, or repeats an operand.

@@ -27,16 +27,23 @@ the largest score.
 
 @dataclass(frozen=True)
 class Places:
-    """The place of the first channel of a row in a tensor: values from its beginning, and between neighbours."""
+    """The place of the first channel of a row in a tensor: values from its beginning, and between neighbours.
+
+    ``outers`` and ``rows`` are (count, distance): after so many neighbours the next one lies at that distance from the
+    first of them, as in windows of a picture. A count of 0: never.
+    """
 
     base: int
     outer: int
     inner: int
     row: int
+    outers: tuple[int, int] = (0, 0)
+    rows: tuple[int, int] = (0, 0)
 
     def fit(self, channels: int, width: int, inner: int) -> bool:
         """Whether rows of ``width`` channels are whole slices of pixels, which have ``channels`` each."""
-        if channels % 4 or width % 4 or self.row % channels or self.outer % channels:
+        steps = (self.row, self.outer, self.outers[1], self.rows[1])
+        if channels % 4 or width % 4 or any(step % channels for step in steps):
             return False
         first, step = self.base % channels, 0 if self.inner % channels == 0 else self.inner
         return first % 4 == step % 4 == 0 and first + step * (inner - 1) + width <= channels
@@ -48,6 +55,8 @@ class Places:
             f"{name}_BASE": self.base // channels, f"{name}_FIRST": self.base % channels // 4,
             f"{name}_OUTER": self.outer // channels, f"{name}_ROW": self.row // channels,
             f"{name}_INNER": 0 if inside else self.inner // channels, f"{name}_STEP": inside and self.inner // 4,
+            f"{name}_OUTERS": self.outers[0], f"{name}_OUTER_FAR": self.outers[1] // channels,
+            f"{name}_ROWS": self.rows[0], f"{name}_ROW_FAR": self.rows[1] // channels,
         }  # fmt: skip
 
 

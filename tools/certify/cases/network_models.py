@@ -154,6 +154,30 @@ def attention(tokens: int = 70, heads: int = 3, depth: int = 32) -> tuple[bytes,
     return f.model(f.convolution(joined, width)), [values(2, tokens, width) * 3, mask]
 
 
+def windows(heads: int = 2, depth: int = 32) -> tuple[bytes, list[Array]]:
+    """Attention within six windows of a picture: layers make queries, keys and values of its rows, and join heads."""
+    width, rows, shape = heads * depth, 6 * 16, (6, heads, 16, depth)
+    f = Layers((1, 8, 12, width))
+    split = f.transpose(f.reshape(f.layer_norm(0), 2, 4, 3, 4, width), 0, 2, 1, 3, 4)
+    layers = [f.weights(units, width, fan_in=width) for units in (3 * width, width)]
+    every = f.add(
+        "FULLY_CONNECTED", f.reshape(split, rows, width), layers[0], shape=(rows, 3 * width), keepNumDims=True
+    )
+    turned, sizes = (
+        f.transpose(f.reshape(every, 6, 16, 3, heads, depth), 2, 0, 3, 1, 4),
+        f.constant((1, *shape), "int32"),
+    )
+    begins = [f.constant((number, 0, 0, 0, 0), "int32") for number in range(3)]
+    q, k, v = (f.reshape(f.add("SLICE", turned, begin, sizes, shape=(1, *shape)), *shape) for begin in begins)
+    scores = f.add("BATCH_MATMUL", q, k, shape=(6, heads, 16, 16), adjX=False, adjY=True)
+    shares = f.add("SOFTMAX", f.add("MUL", scores, f.constant(depth**-0.5)), beta=1.0)
+    product = f.add("BATCH_MATMUL", shares, v, shape=shape, adjX=False, adjY=False)
+    joined = f.reshape(f.transpose(product, 0, 2, 1, 3), rows, width)
+    result = f.add("FULLY_CONNECTED", joined, layers[1], shape=(rows, width), keepNumDims=True)
+    picture = f.transpose(f.reshape(result, 2, 3, 4, 4, width), 0, 2, 1, 3, 4)
+    return f.model(f.add("ADD", 0, f.reshape(picture, 1, 8, 12, width))), [values(1, 8, 12, width)]
+
+
 def samples() -> tuple[bytes, list[Array]]:
     """Bilinear samples of a picture, of which some are outside of it."""
     picture, places = (2, 6, 9, 10), (2, 6, 8, 7)
@@ -270,6 +294,6 @@ def selection() -> tuple[bytes, list[Array]]:
 NETWORKS: dict[str, Network] = {
     "attention": attention, "samples": samples, "dense convolutions": dense_convolutions, "movements": movements,
     "style": style, "bottlenecks": bottlenecks, "separable pairs": separable_pairs, "selection": selection,
-    "deformable attention": deformable_attention, "correlation": correlation,
+    "deformable attention": deformable_attention, "correlation": correlation, "windows": windows,
 }  # fmt: skip
 """The networks by name."""
