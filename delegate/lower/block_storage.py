@@ -7,6 +7,8 @@ rounding moves their sums as much as that of the weights does. Attention multipl
 
 from __future__ import annotations
 
+import numpy as np
+
 from ...kernels.tensor import TensorId
 from .launches import LabelledLaunch, Lowered
 
@@ -14,7 +16,7 @@ ATTENTION = frozenset({"attention", "matrix_attention"})
 GELUS = frozenset({"GELU", "GELU_TANH"})
 """The expressions between the two layers of a block."""
 LAYERS = frozenset({"conv", "depthwise", "fma_conv", "matrix_conv", "row_conv", "tiled_conv"})
-MOVING = frozenset({"copy", "pool", "reshape", "strided_copy"})
+MOVING = frozenset({"copy", "pad", "pool", "reshape", "strided_copy"})
 
 
 def find_inside_blocks(lowered: Lowered) -> list[TensorId]:
@@ -42,9 +44,10 @@ def find_inside_blocks(lowered: Lowered) -> list[TensorId]:
 
 
 def _may_round(entry: LabelledLaunch) -> bool:
-    """Whether a launch may read and write halves."""
+    """Whether a launch may read and write halves. Padding may, if a half holds the number that it writes."""
     plain = not (entry.exact or entry.rounds or entry.integers or entry.input_ops or entry.prologue)
-    return plain and entry.launch.kernel in ATTENTION | LAYERS | MOVING
+    padded = float(entry.launch.constants["VALUE"]) if entry.launch.kernel == "pad" else 0.0
+    return plain and entry.launch.kernel in ATTENTION | LAYERS | MOVING and padded == float(np.float16(padded))
 
 
 def _ends_in_gelu(entry: LabelledLaunch) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import pytest
 
 from framebind.interop.null.device import NullDevice
 from framebind.tools.certify.cases.formulas import Formula
@@ -73,3 +74,14 @@ def test_a_normalized_tensor_that_another_kernel_reads_keeps_32_bits() -> None:
     x = normalized(f, f.add("ABS", 0))
     model = f.model(f.add("SOFTMAX", x, beta=1.0), f.add("SOFTMAX", layer(f, x, CHANNELS), beta=1.0))
     assert storages(model)[1] == ("layer_norm", "f32", "f32")
+
+
+@pytest.mark.parametrize(("number", "storage"), [(0.0, "f16"), (0.1, "f32")])
+def test_padding_is_halves_if_a_half_holds_its_number(number: float, storage: str) -> None:
+    """Windows of attention are padded between the normalization and the layer."""
+    f, padded = Formula((1, TOKENS - 8, CHANNELS)), (1, TOKENS, CHANNELS)
+    x = normalized(f, f.add("ABS", 0))
+    x = f.add("PADV2", x, f.constant([[0, 0], [0, 8], [0, 0]], "int32"), f.constant(number), shape=padded)
+    assert storages(f.model(f.add("SOFTMAX", layer(f, attended(f, x), CHANNELS), beta=1.0)))[1:4] == [
+        ("layer_norm", "f32", storage), ("pad", storage, storage), ("matrix_conv", storage, "f16")
+    ]  # fmt: skip
