@@ -8,14 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from importlib import import_module
-from pathlib import Path
 from pkgutil import iter_modules
 from typing import Any
 
 import typer
 
 from .. import demos
-from ..tools.common.flags import Depth, Labels, Mean, Std, normalization
+from ..tools.common.flags import Depth, Labels, Mean, Most, Std, normalization
 from ..tools.player.options import Options
 from ..tools.player.options import demo as with_options
 from ..tools.player.run import main
@@ -36,6 +35,7 @@ def of_model(
     mean: Mean = "",
     std: Std = "",
     depth: Depth = "",
+    most: Most = None,
 ) -> None:
     """Show what a model makes of a camera, a video or a picture: by name, or by the model alone.
 
@@ -55,7 +55,7 @@ def of_model(
         raise typer.BadParameter(
             f"no task knows the outputs of '{options.model}': name a demo, or save them by process"
         )
-    main(_prepared(task, labels, depth, **normalization(mean, std)), options)
+    main(_prepared(task, labels=labels, depth=depth, most=most, **normalization(mean, std)), options)
 
 
 def _is_given(context: typer.Context, option: str) -> bool:
@@ -64,10 +64,9 @@ def _is_given(context: typer.Context, option: str) -> bool:
     return source is not None and source.name == "COMMANDLINE"
 
 
-def _prepared(name: str, labels: Path | None, depth: str, **given: Any) -> Callable[[Scene], Drawing]:
+def _prepared(name: str, **options: Any) -> Callable[[Scene], Drawing]:
     """Give a task the options that were given. Raises BadParameter for one that it does not take."""
-    task = find_task(name)
-    given |= {name: value for name, value in (("labels", labels), ("depth", depth)) if value}
+    task, given = find_task(name), {name: value for name, value in options.items() if value}
     if unknown := [each for each in given if each not in task.options]:
         raise typer.BadParameter(f"the task '{name}' takes no --{unknown[0]}")
     return partial(task.prepare, **given)
@@ -76,10 +75,12 @@ def _prepared(name: str, labels: Path | None, depth: str, **given: Any) -> Calla
 def _command_of(name: str, task: VideoTask) -> Callable[..., None]:
     """The demo of a task that has no file in demos/."""
 
-    def command(options: Options, labels: Labels = None, mean: Mean = "", std: Std = "", depth: Depth = "") -> None:
+    def command(
+        options: Options, labels: Labels = None, mean: Mean = "", std: Std = "", depth: Depth = "", most: Most = None
+    ) -> None:
         if not options.model:
             raise typer.BadParameter(f"the demo '{name}' has no model of its own: name a --model")
-        prepare = _prepared(name, labels, depth, **normalization(mean, std))
+        prepare = _prepared(name, labels=labels, depth=depth, most=most, **normalization(mean, std))
         main(prepare, options, photograph=task.photograph)
 
     about = (import_module(f"{tasks.__name__}.{name}").__doc__ or name).splitlines()[0]  # `python -OO` keeps none

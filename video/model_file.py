@@ -43,10 +43,6 @@ class ModelFile:
         """The files of the model's bundle by name; none for a model of its own."""
         return models_of(self.path)
 
-    def part(self, name: str) -> ModelFile:
-        """The model of that name in the bundle. Raises ModelError if there is none."""
-        return read_model_file(self.path / name)
-
 
 def read_model_file(path: Path, further: FurtherInputs = NO_OPTIONS) -> ModelFile:
     """The model of a file. It is read once, until the file changes. Raises ModelError if it cannot be read.

@@ -11,6 +11,9 @@ from .apis import BY_NAME, GL, api_of
 from .feedback import AUTO
 from .further_inputs import FurtherInputs
 
+MOST_THINGS = 16
+"""The most faces, hands or persons that a bundle may be asked to look for: memory grows with each."""
+
 
 @dataclass(frozen=True)
 class ModelOptions:

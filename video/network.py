@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import math
 import os
 import weakref
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, overload
+from typing import Any, Literal, NamedTuple, Protocol, TypeVar, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +16,7 @@ import numpy.typing as npt
 import framebind as fb
 
 from .apis import GL
-from .bundles import content_of, interpreter_arguments, models_of, name_in_bundle
+from .bundles import content_of, interpreter_arguments, models_of
 from .candidate_graph import Selector, candidate_graph
 from .copies import DETECTIONS, FROM_ARRAY
 from .feedback import feedback_of
@@ -56,8 +54,15 @@ class Sampling(NamedTuple):
     rotation: float
     pad: float | None = None
     """The texel beyond the picture, from 0 to 1; None continues its edge."""
-    part: str = ""
-    """The model of a bundle that runs, by its name; "" is the network itself."""
+
+
+class Closing(Protocol):
+    """A thing that frees its memory on the GPU at its end."""
+
+    def close(self) -> None: ...
+
+
+Kept = TypeVar("Kept", bound=Closing)
 
 
 class Network:
@@ -71,8 +76,7 @@ class Network:
     States are no inputs and outputs here: they stay on the GPU. Inputs of one value are set once. ``further`` has the
     user's options for both.
 
-    ``path`` may be a ``.task`` bundle, or a model in one (``bundles.py``). A bundle's own network is its first one;
-    ``part`` gives the others, and ``run_on`` runs them.
+    ``path`` may be a ``.task`` bundle, or a model in one (``bundles.py``). A bundle's own network is its first one.
 
     ``timer`` gets the stages of each run. ``api`` is that of the objects: only OpenGL's have the modes with copies.
     """
@@ -88,11 +92,8 @@ class Network:
     ) -> None:
         self.path, self.api = path, api
         self.mode: Mode = "gpu"
-        self.has_run = False
-        """True if it ran as a part of a bundle."""
         self._options, self._timer = options, timer
         self._model = interpreter_arguments(path)
-        self._parts = dict[str, Network]()
         self._interpreter = fb.Interpreter(**self._model)
         self.feedback: dict[int, int] = {}
         """The input that each output feeds."""
@@ -110,8 +111,8 @@ class Network:
         self._inputs: dict[int, tuple[int, ...]] | None = None
         """A cache: each frame asks for the inputs, and ``resize`` changes them."""
         self._outputs: Outputs | None = None
-        self._postprocesses = dict[bytes, list[tuple[weakref.ref[object], Postprocess]]]()
-        """Small models behind this one, and their owners, by their content."""
+        self._kept = dict[Hashable, list[tuple[weakref.ref[object], Closing]]]()
+        """Things of ``keep`` and their owners, by their keys."""
         self._metadata: ModelMetadata | None = None
         self._are_set = False
         self._on_cpu = frozenset[int]()
@@ -127,6 +128,11 @@ class Network:
         api = _TITLES.get(figures.api, figures.api)
         where = f"by {api} on the CPU" if figures.software else f"on the GPU ({api})"
         return f"{where} with copies" if self.mode == "copying" else where
+
+    @property
+    def backend(self) -> str:
+        """The API that runs the model, as ``GpuDelegateOptions`` names it."""
+        return self._options.backend
 
     @property
     def inputs(self) -> dict[int, tuple[int, ...]]:
@@ -166,18 +172,6 @@ class Network:
         """The files of the model's bundle by name; none for a model of its own."""
         return models_of(self.path)
 
-    def part(self, name: str) -> Network:
-        """The network of a model in the bundle, on the same objects. Raises ModelError if there is none."""
-        if name == name_in_bundle(self.path):
-            return self
-        if name not in self._parts:
-            self._parts[name] = self._open_part(name)
-        return self._parts[name]
-
-    def _open_part(self, name: str) -> Network:
-        token = self._options.model_token and f"{self._options.model_token}-{name}"
-        return Network(self.path / name, replace(self._options, model_token=token), self._timer, api=self.api)
-
     def takes_any_size(self, tensor: int) -> bool:
         """True if ``resize`` may change an input: sides in its signature are unknown."""
         details: list[dict[str, Any]] = self._interpreter.get_input_details()
@@ -193,8 +187,7 @@ class Network:
     @property
     def uploads(self) -> tuple[str, ...]:
         """The reasons under which ``fb.transfers`` counts planes that come to the inputs from the CPU."""
-        own = (f"input tensor {tensor} '{self.names[tensor]}'{FROM_ARRAY}" for tensor in self.inputs)
-        return (*own, *(reason for part in self._parts.values() for reason in part.uploads))
+        return tuple(f"input tensor {tensor} '{self.names[tensor]}'{FROM_ARRAY}" for tensor in self.inputs)
 
     def bind(
         self,
@@ -216,7 +209,7 @@ class Network:
     def bind_sampled(self, tensor: int, obj: Any, sampling: Sampling) -> None:
         """Bind as ``bind``, with the arguments in one value."""
         self._bound[tensor] = obj, sampling
-        mean, std, crop, rotation, pad, _ = sampling
+        mean, std, crop, rotation, pad = sampling
         self._delegate.bind_buffer_to_tensor(obj, tensor, mean=mean, std=std, crop=crop, rotation=rotation, pad=pad)
 
     def bind_outputs(self) -> Outputs:
@@ -257,8 +250,6 @@ class Network:
 
         A model of two pictures gets ``previous`` in the first input, or, if it is None, the same picture in both.
         """
-        if sampling.part:
-            return self._run_part(frame, sampling)
         outputs = self._outputs or self.bind_outputs()
         *first, last = self.inputs
         self.bind_sampled(last, frame, sampling)
@@ -267,19 +258,10 @@ class Network:
         self.run()
         return outputs
 
-    def _run_part(self, frame: Any, sampling: Sampling) -> Outputs:
-        """Run a model of the bundle. Its first run, which may be in any frame, compiles and loads weights."""
-        part = self.part(sampling.part)
-        part.mode = self.mode
-        with contextlib.nullcontext() if part.has_run else fb.transfer_guard("allow"):
-            outputs = part.run_on(frame, sampling._replace(part=""))
-        part.has_run = True
-        return outputs
-
     def run(self) -> None:
         """Compute the outputs from the inputs."""
         if self.mode == "gpu":
-            self._mark("inference")
+            self.mark("inference")
             if self._on_cpu or self._set_values():
                 with fb.transfer_guard("allow"):
                     self._interpreter.invoke()
@@ -288,7 +270,7 @@ class Network:
         else:
             with fb.transfer_guard("allow"):
                 self._copy()
-        self._mark("draw")
+        self.mark("draw")
 
     def _set_values(self) -> bool:
         """Set the further inputs before the first run, which copies them. Returns whether there are any to copy."""
@@ -316,10 +298,8 @@ class Network:
     def close(self) -> None:
         """Free the model's memory on the GPU, and the buffers of ``bind_outputs``."""
         self._delegate.close()
-        for part in self._parts.values():
-            part.close()
-        for _, postprocess in (each for kept in self._postprocesses.values() for each in kept):
-            postprocess.close()
+        for _, made in (each for kept in self._kept.values() for each in kept):
+            made.close()
         for buffer in self._outputs.buffers.values() if self._outputs is not None else ():
             buffer.release()
 
@@ -331,33 +311,38 @@ class Network:
         feedback: Mapping[str, str] | None = None,
         further: int = 0,
     ) -> Postprocess:
-        """A small model behind buffers of this one's outputs, at its begin. Arguments as for Postprocess.
-
-        It belongs to its owner: streams share a network, but no states. One whose owner is gone is used again.
-        """
-        kept = self._postprocesses.setdefault(content, [])
-        found = next((made for of, made in kept if of() is None), None)
+        """A small model behind buffers of this one's outputs, at its begin. Arguments as for Postprocess."""
         with fb.transfer_guard("allow"):  # a video begins: nothing is in a hurry
-            found = found or Postprocess(content, self._options, self.api, feedback, further)
+            found = self.keep(owner, content, lambda: Postprocess(content, self._options, self.api, feedback, further))
             found.begin(inputs)
+        return found
+
+    def keep(self, owner: object, key: Hashable, make: Callable[[], Kept]) -> Kept:
+        """A thing with memory on the GPU that belongs to its owner: streams share a network, but no states.
+
+        One of the same ``key`` whose owner is gone is used again, else one is made. It is closed with the network.
+        """
+        kept = self._kept.setdefault(key, [])
+        found: Any = next((made for of, made in kept if of() is None), None) or make()
         kept[:] = [(weakref.ref(owner), found), *(each for each in kept if each[1] is not found)]
         return found
 
-    def _mark(self, stage: str) -> None:
+    def mark(self, stage: str) -> None:
+        """Begin a stage of the timer."""
         if self._timer is not None:
             self._timer.mark(stage)
 
     def _copy(self) -> None:
         interpreter, layouts = self._without_bindings(), self.layouts
-        self._mark("copy")
+        self.mark("copy")
         for tensor, shape in self.inputs.items():
             interpreter.set_tensor(tensor, _read(*self._bound[tensor], shape, layouts[tensor]))
-        self._mark("inference")
+        self.mark("inference")
         interpreter.invoke()
         if self.mode == "cpu":
             for output, tensor in self.feedback.items():
                 interpreter.set_tensor(tensor, interpreter.get_tensor(output))
-        self._mark("copy")
+        self.mark("copy")
         for tensor, shape in self.outputs.items():
             if tensor not in self._on_cpu:
                 _write(*self._bound[tensor], picture_shape(shape, layouts[tensor]), interpreter.get_tensor(tensor))

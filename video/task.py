@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -21,14 +22,13 @@ import framebind as fb
 from .assets import PHOTOGRAPH
 from .layouts import Layout, PictureShape, map_shape, picture_shape
 from .model_metadata import ModelMetadata
-from .network import Crop, Network, Sampling, Values
+from .network import Crop, Mode, Network, Sampling, Values
 
 
 class Model(Protocol):
     """A model's file, and the shapes, names and layouts of its inputs and outputs by tensor index.
 
-    A Network is one, and a ModelFile. Of a ``.task`` bundle it is the first network; ``bundle`` has the files by name,
-    and ``part`` gives the other networks.
+    A Network is one, and a ModelFile. Of a ``.task`` bundle it is the first network; ``bundle`` has the files by name.
     """
 
     @property
@@ -45,7 +45,6 @@ class Model(Protocol):
     def metadata(self) -> ModelMetadata: ...
     @property
     def bundle(self) -> Mapping[str, bytes]: ...
-    def part(self, name: str, /) -> Model: ...
 
 
 def picture_of(model: Model) -> PictureShape | None:
@@ -79,13 +78,21 @@ def sampling_of(
     return Sampling(0.0 if mean is None else mean, 1.0 if std is None else std, crop, 0.0)
 
 
-Run = Callable[[Sampling], Sequence[npt.NDArray[np.float32]]]
-"""Runs the model on the frame, sampled so, and returns its outputs in the order of ``Model.outputs``.
+class Run(NamedTuple):
+    """A frame, and the model to run on it. A call runs the model on the frame, sampled so, and returns the outputs in
+    the order of ``Model.outputs``: arrays that are valid until the next run.
 
-A model of two pictures gets the frame before in its first input, and the new one in its second; a first frame, twice.
+    A model of two pictures gets the frame before in its first input, and the new one in its second; a first frame,
+    twice.
+    """
 
-The arrays are valid until the next run.
-"""
+    frame: Any
+    """The frame where it is: a texture of OpenGL (RGBA8, row 0 on top), or a ``fb.Frame`` with its planes."""
+    outputs: Callable[[Sampling], Sequence[npt.NDArray[np.float32]]]
+    mode: Mode = "gpu"
+
+    def __call__(self, sampling: Sampling) -> Sequence[npt.NDArray[np.float32]]:
+        return self.outputs(sampling)
 
 
 @dataclass(frozen=True)
@@ -200,18 +207,13 @@ class Drawing:
 def draw_found(scene: Scene, finder: Finder, show: Show | None = None) -> Drawing:
     """Make the picture of what a finder finds: its marks come over what ``show`` draws, or over the frame."""
     network, found = scene.network, list[dict[str, Any]]()
-    outputs = network.bind_outputs()
-    buffers = list(outputs.buffers.values())
+    buffers = list(network.bind_outputs().buffers.values()) if show is not None else []
 
     def draw(frame: fb.GlTexture) -> None:
         nonlocal found
-
-        def run(sampling: Sampling) -> Sequence[npt.NDArray[np.float32]]:
-            return network.run_on(frame, sampling)
-
         if show is None:
             scene.picture.copy_from(frame)
-        found = finder.find(run)
+        found = finder.find(Run(frame, partial(network.run_on, frame), network.mode))
         if show is not None:
             show(frame, buffers)
 

@@ -11,7 +11,7 @@ import framebind as fb
 
 from .further_inputs import NO_OPTIONS, FurtherInputs, check_set
 from .model_file import read_model_file
-from .model_options import ModelOptions
+from .model_options import MOST_THINGS, ModelOptions
 from .models import find_model
 from .network import Network
 from .task import Drawing, Finder, Model, Scene, VideoTask
@@ -73,6 +73,8 @@ class Work:
     """
     depth: str = ""
     """The unit of a model's depth, "inverse" or "metres"; "" takes what names say, and else "inverse"."""
+    most: int | None = None
+    """The number of faces, hands or persons of a bundle that are looked for; None is the task's own number."""
     options: ModelOptions = field(default_factory=ModelOptions)
     is_photograph: bool = False
     """Whether the source is one photograph: what is saved as video and as masks is one picture each then."""
@@ -96,6 +98,8 @@ class Work:
         if self.is_transparent and "video" in self.save and not self.is_photograph:
             self._check_alpha()
         _check_name("depth", self.depth, ("", "inverse", "metres"))
+        if self.most is not None and not 1 <= self.most <= MOST_THINGS:
+            raise ValueError(f"most is {self.most}: look for 1 to {MOST_THINGS}")
         if self.start < 0 or (self.end is not None and self.end <= self.start):
             raise ValueError(f"from second {self.start:g} to {self.end} is no part of a video")
         if self.every < 1:
@@ -197,7 +201,7 @@ class Work:
         return {kind: place.with_name(place.name + ends[kind]) for kind in kinds}
 
 
-_TASK_OPTIONS = ("labels", "mean", "std", "background", "depth")
+_TASK_OPTIONS = ("labels", "mean", "std", "background", "depth", "most")
 """Fields that only some tasks take."""
 
 

@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[2]
     ("demo", "model", "said"),
     [
         ("detection", "face_detection_front", "60,928 bytes of `detection`"),
-        ("face", "face_landmarker.task", "66,668 of `face`"),
+        ("face", "face_landmarker.task", "5,948 of `face`"),
     ],
     ids=["detection", "face"],
 )

@@ -17,7 +17,7 @@ from ...video.signals import ended_by_signals
 from ...video.tasks import task_names
 from ...video.work import DETECT, RAW, STYLE, Work, task_for
 from ..common.console import make_console, plain
-from ..common.flags import Depth, Labels, Mean, Std, VideoFlags, normalization, with_flags
+from ..common.flags import Depth, Labels, Mean, Most, Std, VideoFlags, normalization, with_flags
 from ..displays.streams import as_line, shown
 
 Streams = Annotated[
@@ -66,6 +66,7 @@ def watch(
     mean: Mean = "",
     std: Std = "",
     depth: Depth = "",
+    most: Most = None,
     jsonl: Jsonl = None,
     all_frames: All = False,
     web: Web = "",
@@ -86,7 +87,7 @@ def watch(
     if all_frames and jsonl is None:
         raise typer.BadParameter("lines go to the file of --jsonl: name one", param_hint="--all")
     work, options = (
-        _work(task, model, {"labels": labels, "depth": depth, **normalization(mean, std)}, flags),
+        _work(task, model, {"labels": labels, "depth": depth, "most": most, **normalization(mean, std)}, flags),
         _options(streams, stall, give_up, allow),
     )
     if record is not None and work.task == STYLE:

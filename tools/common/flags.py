@@ -22,7 +22,7 @@ from ...video.apis import APIS, BY_NAME, GL, api_of
 from ...video.feedback import AUTO as AUTO_FEEDBACK
 from ...video.feedback import HELP as FEEDBACK_HELP
 from ...video.further_inputs import HELP as INPUT_HELP
-from ...video.model_options import ModelOptions
+from ...video.model_options import MOST_THINGS, ModelOptions
 
 Option = functools.partial(typer.Option, rich_help_panel="Delegate")
 AUTO = "auto"
@@ -312,6 +312,16 @@ Depth = Annotated[
         "what the names of the file and its output say, and else inverse."
     ),
 ]
+
+
+Most = Annotated[
+    int | None,
+    Option(
+        min=1, max=MOST_THINGS,
+        help="For face, hands, gestures and pose: how many are looked for, by default one, of hands two. Each costs as "
+        "much as the first one, also if it is not there.",
+    ),
+]  # fmt: skip
 
 
 def normalization(mean: str, std: str) -> dict[str, Any]:

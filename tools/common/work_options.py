@@ -12,7 +12,7 @@ from ...video.results.tables import load_pyarrow
 from ...video.tasks import task_names
 from ...video.vision.effects import ALPHA_NAME, BLUR_NAME, check_background, is_color
 from ...video.work import Save, Work, default_save, default_suffix, task_for
-from .flags import Depth, Labels, Mean, Std, VideoFlags, normalization
+from .flags import Depth, Labels, Mean, Most, Std, VideoFlags, normalization
 
 Option = typer.Option
 
@@ -54,6 +54,7 @@ class WorkOptions:
         ),
     ] = ""
     depth: Depth = ""
+    most: Most = None
     suffix: Annotated[
         str,
         Option(
@@ -93,7 +94,7 @@ class WorkOptions:
                 task, self.model, save=cast("tuple[Save, ...]", kinds), masks=self.masks,
                 suffix=self.suffix or default_suffix(self.background), codec=self.codec, quality=self.quality,
                 every=self.every, start=self.start, end=self.end, labels=self.labels,
-                background=_resolved(self.background), depth=self.depth,
+                background=_resolved(self.background), depth=self.depth, most=self.most,
                 options=flags.model_options(),
                 **normalization(self.mean, self.std),
             )  # fmt: skip

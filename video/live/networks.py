@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from ..layouts import Layout
 from ..model_metadata import ModelMetadata
 from ..model_options import ModelOptions
 from ..models import find_model
-from ..network import Network, Sampling
+from ..network import Kept, Network, Sampling
 from ..postprocess import Postprocess
 
 Shapes = tuple[tuple[int, tuple[int, ...]], ...]
@@ -91,12 +91,15 @@ class StreamNetwork(Network):
         self.path, self.mode, self.shared, self.api = path, "gpu", shared, GL
         self._networks, self._is_resized = networks, False
         self._bound, self._on_cpu, self._outputs = {}, frozenset(), None
-        self._parts, self.has_run = {}, False
         self.feedback = shared.network.feedback
 
     @property
     def runs_on(self) -> str:
         return self.shared.network.runs_on
+
+    @property
+    def backend(self) -> str:
+        return self.shared.network.backend
 
     @property
     def inputs(self) -> dict[int, tuple[int, ...]]:
@@ -118,9 +121,6 @@ class StreamNetwork(Network):
     @property
     def metadata(self) -> ModelMetadata:
         return self.shared.network.metadata
-
-    def _open_part(self, name: str) -> Network:
-        return self._networks.for_stream(str(self.path / name), "")
 
     def takes_any_size(self, tensor: int) -> bool:
         return self.shared.network.takes_any_size(tensor)
@@ -150,6 +150,12 @@ class StreamNetwork(Network):
         further: int = 0,
     ) -> Postprocess:
         return self.shared.network.postprocess(owner, content, inputs, feedback, further)
+
+    def keep(self, owner: object, key: Hashable, make: Callable[[], Kept]) -> Kept:
+        return self.shared.network.keep(owner, key, make)
+
+    def mark(self, stage: str) -> None:
+        self.shared.network.mark(stage)
 
     def run(self) -> None:
         if self.shared.user is not self:

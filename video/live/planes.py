@@ -17,6 +17,7 @@ from ..apis import DECODING
 from ..copies import WEB_PICTURE
 from ..models import find_model
 from ..network import Network
+from ..task import Run
 from ..work import Work
 from .pictures import WIDEST
 
@@ -95,7 +96,7 @@ class PlanesView:
         if frame.size != self._size:  # a stream that came back: NVDEC does not scale
             previous = None
             self._use(frame.size)
-        return self._finder.find_in_full(partial(self._network.run_on, frame, previous=previous))
+        return self._finder.find_in_full(Run(frame, partial(self._network.run_on, frame, previous=previous)))
 
     def pixels(self) -> npt.NDArray[Any]:
         assert self._frame is not None

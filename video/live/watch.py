@@ -37,6 +37,8 @@ class Watch:
         A .tflite file, or the name of a known model; the task's own by default.
     labels : str or Path, optional
         A text file with the names of the model's classes, one per line; by default those in the model's own file.
+    most : int, optional
+        How many faces, hands or persons are looked for, as for VideoStage.
     backend : {"opengl", "opencl", "cuda", "auto"}
         The API that runs the model. On CUDA, which "auto" is on a GPU of NVIDIA, NVDEC decodes.
     feedback : str
@@ -54,7 +56,7 @@ class Watch:
     Raises
     ------
     ValueError
-        For a task or a backend that there is not, and for labels of another task.
+        For a task or a backend that there is not, and for options of another task.
     SourceError
         If the folder takes no recordings.
     ModelError
@@ -75,6 +77,7 @@ class Watch:
         model: str | Path = "",
         *,
         labels: str | Path | None = None,
+        most: int | None = None,
         backend: str = "auto",
         feedback: str = AUTO,
         input: str = "",
@@ -93,8 +96,7 @@ class Watch:
                 f"the task '{task}' finds nothing: take another one to be told, or to record, what is there"
             )
         self._work = Work(
-            task, str(model), save=(), labels=None if labels is None else Path(labels),
-            options=given,
+            task, str(model), save=(), labels=None if labels is None else Path(labels), most=most, options=given,
         )  # fmt: skip
         if options is None:
             options = fb.video.StreamOptions(attempts=None, seconds=None)

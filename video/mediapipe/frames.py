@@ -1,92 +1,117 @@
-"""MediaPipe's pipelines on the frames of a video: networks sample regions of a frame where it lies."""
+"""MediaPipe's tasks on the frames of a video, which stay on the GPU: only rows of what is found are read."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Protocol, TypeVar
+from collections.abc import Callable, Hashable
+from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from ..network import Sampling
+import framebind as fb
+
+from ..network import COPYING, Mode, Network
 from ..task import Fit, Match, Model, Run
-from .calculators.regions import WHOLE, Region
-from .core.network import OpenNetwork, check_shapes
+from .calculators.regions import WHOLE
+from .core.gpu_picture import gpu_picture
+from .core.gpu_tracker import Found, GpuTracker
 from .core.options import BaseOptions
 
 Array = npt.NDArray[Any]
-Found = TypeVar("Found", covariant=True)
-Rows = list[dict[str, Any]]
+Things = TypeVar("Things")
+Seen = TypeVar("Seen", covariant=True)
 
-LEAST_SIDE = 1.0
-"""Least side of a region in pixels: landmarks may lie at one place."""
 MILLISECONDS = 1000 / 30
 """Assumed time per frame, as MediaPipe's solutions assume it."""
+_CPU, _GPU = BaseOptions.Delegate.CPU, BaseOptions.Delegate.GPU
+_DELEGATES: dict[Mode, BaseOptions.Delegate] = {"gpu": _CPU, "cpu": _CPU, "copying": _GPU}
+"""The device of networks that take arrays, by the mode; in "gpu" only those that see no pictures do."""
 
 
-class Frame(NamedTuple):
-    """A frame as the picture of a pipeline."""
+class Pipeline(Protocol[Seen]):
+    """The networks and calculators of a task, such as ``FacePipeline``."""
 
-    shape: tuple[int, int, int]
-    """Height, width and 3, as that of an array of pixels."""
-    run: Run
+    @property
+    def on_gpu(self) -> GpuTracker[Any]: ...
+    def seen(self, found: Found, /) -> Seen:
+        """The things in a picture on the GPU."""
+        ...
 
-
-class FrameNetwork:
-    """A network of a bundle that looks at regions of frames. Implements PictureNetwork."""
-
-    def __init__(self, model: Model, name: str) -> None:
-        """``model`` is the bundle's. Raises ModelError if the bundle has no model of that name."""
-        part = model.part(name)
-        self._name, self._outputs = name, list(part.outputs.values())
-        self.shapes = list(part.inputs.values())
-        self._mean, self._std = part.metadata.mean or 0.0, part.metadata.std or 1.0
-
-    def expect(self, input_shape: tuple[int, ...], *outputs: tuple[int, ...]) -> FrameNetwork:
-        check_shapes(self._name, self.shapes, self._outputs, input_shape, outputs)
-        return self
-
-    def run_on(self, picture: Frame, region: Region, /, *, replicate: bool = True) -> Sequence[Array]:
-        rows, columns = self.shapes[0][1:3]
-        region = region._replace(width=max(region.width, LEAST_SIDE), height=max(region.height, LEAST_SIDE))
-        # MediaPipe's samples are at the corners of their cells, those of a binding in the middle.
-        cosine, sine = math.cos(region.rotation), math.sin(region.rotation)
-        u, v = region.width / columns / 2, region.height / rows / 2
-        x, y = region.x + 0.5 - u * cosine + v * sine, region.y + 0.5 - u * sine - v * cosine
-        crop = x - region.width / 2, y - region.height / 2, region.width, region.height
-        pad = None if replicate else 0.0
-        return picture.run(Sampling(self._mean, self._std, crop, math.degrees(region.rotation), pad, self._name))
-
-
-class Pipeline(Protocol[Found]):
-    """Networks and calculators between them: such as ``FacePipeline``."""
-
-    def find(self, pixels: Any, rectangle: Array, milliseconds: float | None) -> Found:
-        """The things in the next frame of a video."""
+    def find(self, pixels: Array, rectangle: Array, milliseconds: float | None) -> Seen:
+        """The things in the next picture (height, width, 3)."""
         ...
 
 
-def options_of(model: Model) -> BaseOptions:
-    """The options of a task for the bundle of a model. What sees no pictures, such as blendshapes, runs on the CPU."""
-    return BaseOptions(model_asset_buffer=model.path.read_bytes(), delegate=BaseOptions.Delegate.CPU)
+class FrameTask(Generic[Things]):
+    """A task on one frame of a video after the other: a call gives the things in the next frame.
+
+    Frames stay on the GPU, and only the rows of things are read. In the network's modes with copies the task gets the
+    frame's pixels, as a program without framebind gives them to it.
+    """
+
+    def __init__(self, content: bytes, make: Callable[[BaseOptions], Pipeline[Things]]) -> None:
+        """``content`` is a bundle's, of which ``make`` makes the pipeline. Raises ModelError as it does."""
+        self._content, self._make, self._milliseconds = content, make, 0.0
+        self._pipelines = dict[Mode, Pipeline[Things]]()
+        self._on_gpu = self._opened("gpu")
+
+    def begin(self) -> None:
+        """Begin a video: forget what was in earlier frames."""
+        self._milliseconds = 0.0
+        self._pipelines = {"gpu": self._on_gpu}
+        self._on_gpu.on_gpu.forget()
+
+    def __call__(self, run: Run) -> Things:
+        self._milliseconds += MILLISECONDS
+        if run.mode == "gpu":
+            picture, tracker = gpu_picture(run.frame), self._on_gpu.on_gpu
+            number = tracker.submit(picture, self._milliseconds)
+            return self._on_gpu.seen(Found(tracker.take(number), picture.size, ()))
+        if run.mode not in self._pipelines:
+            self._pipelines[run.mode] = self._opened(run.mode)
+        with fb.transfer_guard("allow"):
+            pixels = np.ascontiguousarray(run.frame.read(reason=COPYING)[..., :3])
+            return self._pipelines[run.mode].find(pixels, WHOLE, self._milliseconds)
+
+    def _opened(self, mode: Mode) -> Pipeline[Things]:
+        return self._make(BaseOptions(model_asset_buffer=self._content, delegate=_DELEGATES[mode]))
+
+    def close(self) -> None:
+        """Free all memory on the GPU."""
+        self._on_gpu.on_gpu.close()
 
 
-def on_frames(model: Model) -> OpenNetwork:
-    """The opener of a bundle's networks for frames."""
-    return lambda _, name: FrameNetwork(model, name)
+def follow(model: Model, name: Hashable, make: Callable[[BaseOptions], Pipeline[Things]]) -> Callable[[Run], Things]:
+    """A function that gives the things in one frame of a video after the other: see FrameTask.
 
+    What one video compiled is used for the next one with the same network and ``name``.
+    """
 
-def follow(pipeline: Pipeline[Found], size: tuple[int, int]) -> Callable[[Run], Found]:
-    """A function that finds things in one frame after the other of ``size`` (width, height)."""
-    milliseconds = 0.0
+    def open_task() -> FrameTask[Things]:
+        return FrameTask(model.path.read_bytes(), make)
 
-    def find(run: Run) -> Found:
-        nonlocal milliseconds
-        milliseconds += MILLISECONDS
-        return pipeline.find(Frame((size[1], size[0], 3), run), WHOLE, milliseconds)
+    if not isinstance(model, Network):
+        return open_task()
+    _check_backend(model)
 
+    def find(run: Run) -> Things:
+        model.mark("inference")
+        things = task(run)
+        model.mark("draw")
+        return things
+
+    task = model.keep(find, name, open_task)
+    task.begin()
     return find
+
+
+def _check_backend(network: Network) -> None:
+    """Raise BindingError if another API than that of the frames is to run the networks."""
+    if network.backend not in ("auto", network.api.name):
+        raise fb.BindingError(
+            f"the networks of {network.path.name} run where the frames are, and here these are {network.api.objects}: "
+            f"take the backend {network.api.short} or auto; cuda is for rows of videos, without a painted one"
+        )
 
 
 def bundle_fit(model: Model, *names: str, without: str = "") -> Fit | None:

@@ -13,6 +13,7 @@ import framebind as fb
 
 from ..network import Network, Outputs, Sampling
 from ..results.outputs import MarkedFrames
+from ..task import Run
 from ..times import Times
 from ..work import Work
 
@@ -56,7 +57,7 @@ class Planes:
         """Run the model on a frame, and find things in its outputs."""
         find = self._finder.find_in_full if in_full else self._finder.find
         with self._times.stage("model"):
-            return find(partial(self._run, frame))
+            return find(Run(frame, partial(self._run, frame)))
 
     def mark(self, *, is_seen: bool) -> None:
         """Make the marks of the last frame."""

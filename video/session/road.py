@@ -7,6 +7,7 @@ from importlib.util import find_spec
 import framebind as fb
 
 from ..apis import BY_NAME, DECODING, GL, is_decoding
+from ..bundles import bundle_of
 from ..model_file import read_model_file
 from ..models import find_model
 from ..work import Work
@@ -17,7 +18,8 @@ def planes_api(work: Work) -> fb.Backend | None:
 
     CUDA, also by "auto" on NVIDIA's GPU, if only rows are saved; OpenGL if the CPU can paint the task's video. Saved
     masks follow the edges of pictures if these are drawn: only "cuda" by name does without. A task of pairs binds the
-    last two frames of NVDEC, which are valid if none is left out; elsewhere the frame before is a texture.
+    last two frames of NVDEC, which are valid if none is left out; elsewhere the frame before is a texture. The networks
+    of a bundle look at a frame several times: as a texture it is uploaded once.
     """
     task = work.video_task
     if task.finder is None or task.hides:
@@ -30,7 +32,7 @@ def planes_api(work: Work) -> fb.Backend | None:
     may_be_cuda = not is_painted and not (is_auto and (is_masked or find_spec("av") is None))
     if may_be_cuda and is_decoding(backend):
         return DECODING
-    if is_masked:
+    if is_masked or bundle_of(find_model(work.model_name)):
         return None
     if not task.is_painted or (is_painted and work.suffix not in fb.video.VideoWriter.suffixes):
         return None

@@ -73,6 +73,9 @@ class VideoStage:
     depth : {"", "inverse", "metres"}
         What the values of the task "depth" are: inverse depth, of which the largest is the nearest, or metres. By
         default what the names of the file and its output say, and else inverse depth.
+    most : int, optional
+        How many faces, hands or persons "face", "hands", "gestures" and "pose" look for, 1 to 16; by default one, of
+        hands two. Each costs as much as the first one, also if it is not there.
     background : str, optional
         A colour as #rrggbb, a picture file or "blur", behind the people of "matte"; or "alpha": saved videos and
         pictures are transparent there.
@@ -128,6 +131,7 @@ class VideoStage:
         std: float | Sequence[float] | None = None,
         background: str = "",
         depth: str = "",
+        most: int | None = None,
         suffix: str = "",
         codec: str | None = None,
         quality: int | None = None,
@@ -151,7 +155,7 @@ class VideoStage:
         self.work = Work(
             task_for(task or "", str(model), further=options.further), str(model), save=save, masks=masks,
             suffix=suffix or default_suffix(background), codec=codec, quality=quality, every=every, start=start,
-            end=end, labels=None if labels is None else Path(labels), background=background, depth=depth,
+            end=end, labels=None if labels is None else Path(labels), background=background, depth=depth, most=most,
             mean=_channels(mean), std=_channels(std), options=options,
         )  # fmt: skip
         self.output = None if output is None else Path(output)

@@ -6,7 +6,8 @@ from typing import Any
 
 import framebind as fb
 
-from ..mediapipe.frames import bundle_fit, follow, in_pixels, on_frames, options_of, point_fields
+from ..mediapipe.core.options import BaseOptions, VisionTaskRunningMode
+from ..mediapipe.frames import bundle_fit, follow, in_pixels, point_fields
 from ..mediapipe.marks import mark_face
 from ..mediapipe.vision.face_landmarker import (
     BLENDSHAPES,
@@ -19,26 +20,21 @@ from ..mediapipe.vision.face_landmarker import (
 from ..task import Finder, Fit, Model, Run, VideoTask
 from ..vision.captions import draw_notice
 
-MOST = 4
-"""Most faces."""
 
+def finder(model: Model, size: tuple[int, int], most: int = 1) -> Finder:
+    """Find at most so many faces, and follow them. Raises ModelError for a model that is no bundle of faces."""
+    has_shapes, faces = BLENDSHAPES in model.bundle, list[Face]()
 
-def finder(model: Model, size: tuple[int, int]) -> Finder:
-    """Find faces, and follow them. Raises ModelError for a model that is no bundle of faces."""
-    has_shapes = BLENDSHAPES in model.bundle
-    options = FaceLandmarkerOptions(options_of(model), num_faces=MOST, output_face_blendshapes=has_shapes)
-    pipeline = FacePipeline(options, on_frames(model))
-    find, faces = follow(pipeline, size), list[Face]()
+    def pipeline(base: BaseOptions) -> FacePipeline:
+        video = VisionTaskRunningMode.VIDEO
+        return FacePipeline(FaceLandmarkerOptions(base, video, most, output_face_blendshapes=has_shapes))
+
+    find = follow(model, ("face", most), pipeline)
 
     def find_rows(run: Run) -> list[dict[str, Any]]:
         nonlocal faces
         faces = find(run)
-        return [_row(face) for face in faces]
-
-    def _row(face: Face) -> dict[str, Any]:
-        row = {"class": "face", "score": round(face.presence, 4), **point_fields(face.landmarks, size)}
-        shapes = pipeline.blendshapes(face.landmarks, size).astype(float).round(4).tolist() if has_shapes else None
-        return {**row, "blendshapes": shapes}
+        return [_row(face, size) for face in faces]
 
     def mark(marks: fb.video.Marks) -> None:
         for face in faces:
@@ -49,9 +45,15 @@ def finder(model: Model, size: tuple[int, int]) -> Finder:
     return Finder(find_rows, mark)
 
 
+def _row(face: Face, size: tuple[int, int]) -> dict[str, Any]:
+    shapes = None if face.blendshapes is None else face.blendshapes.astype(float).round(4).tolist()
+    fields = point_fields(face.landmarks, size)
+    return {"class": "face", "score": round(face.presence, 4), **fields, "blendshapes": shapes}
+
+
 def fits(model: Model) -> Fit | None:
     """Whether the model is a bundle with a detector and the landmarks of faces, and none of whole persons."""
     return bundle_fit(model, LANDMARKS, DETECTOR, without="pose_detector.tflite")
 
 
-TASK = VideoTask("face_landmarker", finder, fits=fits)
+TASK = VideoTask("face_landmarker", finder, options=("most",), fits=fits)

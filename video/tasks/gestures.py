@@ -8,18 +8,22 @@ import framebind as fb
 
 from ..assets import HAND_PICTURE
 from ..mediapipe.core.containers import Category
-from ..mediapipe.frames import bundle_fit, follow, on_frames, options_of
+from ..mediapipe.core.options import BaseOptions, VisionTaskRunningMode
+from ..mediapipe.frames import bundle_fit, follow
 from ..mediapipe.vision.gesture_recognizer import EMBEDDER, NOTHING, GesturePipeline, GestureRecognizerOptions
 from ..mediapipe.vision.hand_landmarker import LANDMARKS, Hand, side_of
 from ..task import Finder, Fit, Model, Run, VideoTask
 from ..vision.captions import draw_notice
-from .hands import MOST, hand_fields, mark_named_hand
+from .hands import hand_fields, mark_named_hand
 
 
-def finder(model: Model, size: tuple[int, int]) -> Finder:
-    """Find hands and their gestures. Raises ModelError for a model that is no bundle of gestures."""
-    pipeline = GesturePipeline(GestureRecognizerOptions(options_of(model), num_hands=MOST), on_frames(model))
-    find, found = follow(pipeline, size), list[tuple[Hand, Category]]()
+def finder(model: Model, size: tuple[int, int], most: int = 2) -> Finder:
+    """Find at most so many hands, and their gestures. Raises ModelError for a model that is no bundle of gestures."""
+
+    def pipeline(base: BaseOptions) -> GesturePipeline:
+        return GesturePipeline(GestureRecognizerOptions(base, VisionTaskRunningMode.VIDEO, most))
+
+    find, found = follow(model, ("gestures", most), pipeline), list[tuple[Hand, Category]]()
 
     def find_rows(run: Run) -> list[dict[str, Any]]:
         nonlocal found
@@ -49,4 +53,4 @@ def fits(model: Model) -> Fit | None:
     return bundle_fit(model, EMBEDDER, LANDMARKS)
 
 
-TASK = VideoTask("gesture_recognizer", finder, photograph=HAND_PICTURE, fits=fits)
+TASK = VideoTask("gesture_recognizer", finder, options=("most",), photograph=HAND_PICTURE, fits=fits)

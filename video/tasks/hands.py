@@ -7,22 +7,24 @@ from typing import Any
 import framebind as fb
 
 from ..assets import HAND_PICTURE
-from ..mediapipe.frames import bundle_fit, follow, in_pixels, on_frames, options_of, point_fields, world_points
+from ..mediapipe.core.options import BaseOptions, VisionTaskRunningMode
+from ..mediapipe.frames import bundle_fit, follow, in_pixels, point_fields, world_points
 from ..mediapipe.marks import mark_hand
 from ..mediapipe.vision.hand_landmarker import DETECTOR, LANDMARKS, Hand, HandLandmarkerOptions, HandPipeline, side_of
 from ..task import Finder, Fit, Model, Run, VideoTask
 from ..vision.captions import draw_notice, draw_tag
 
-MOST = 4
-"""Most hands."""
 TAG = (0.35, 1.0, 0.35)
 """Colour of the names of hands."""
 
 
-def finder(model: Model, size: tuple[int, int]) -> Finder:
-    """Find hands, and follow them. Raises ModelError for a model that is no bundle of hands."""
-    pipeline = HandPipeline(HandLandmarkerOptions(options_of(model), num_hands=MOST), on_frames(model))
-    find, hands = follow(pipeline, size), list[Hand]()
+def finder(model: Model, size: tuple[int, int], most: int = 2) -> Finder:
+    """Find at most so many hands, and follow them. Raises ModelError for a model that is no bundle of hands."""
+
+    def pipeline(base: BaseOptions) -> HandPipeline:
+        return HandPipeline(HandLandmarkerOptions(base, VisionTaskRunningMode.VIDEO, most))
+
+    find, hands = follow(model, ("hands", most), pipeline), list[Hand]()
 
     def find_rows(run: Run) -> list[dict[str, Any]]:
         nonlocal hands
@@ -57,4 +59,4 @@ def fits(model: Model) -> Fit | None:
     return bundle_fit(model, LANDMARKS, DETECTOR)
 
 
-TASK = VideoTask("hand_landmarker", finder, photograph=HAND_PICTURE, fits=fits)
+TASK = VideoTask("hand_landmarker", finder, options=("most",), photograph=HAND_PICTURE, fits=fits)

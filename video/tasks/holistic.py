@@ -6,15 +6,8 @@ from typing import Any
 
 import framebind as fb
 
-from ..mediapipe.frames import (
-    bundle_fit,
-    follow,
-    in_pixels,
-    on_frames,
-    options_of,
-    point_fields,
-    world_points,
-)  # fmt: skip
+from ..mediapipe.core.options import BaseOptions, VisionTaskRunningMode
+from ..mediapipe.frames import bundle_fit, follow, in_pixels, point_fields, world_points
 from ..mediapipe.marks import mark_face, mark_hand, mark_pose
 from ..mediapipe.vision.face_landmarker import BLENDSHAPES
 from ..mediapipe.vision.hand_landmarker import LANDMARKS as HAND_LANDMARKS
@@ -29,9 +22,12 @@ SIDES = ("Left", "Right")
 def finder(model: Model, size: tuple[int, int]) -> Finder:
     """Find a person, and follow it. Raises ModelError for a model that is no bundle of whole persons."""
     has_shapes = BLENDSHAPES in model.bundle
-    options = HolisticLandmarkerOptions(options_of(model), output_face_blendshapes=has_shapes)
-    pipeline = HolisticPipeline(options, on_frames(model))
-    find, whole = follow(pipeline, size), NOBODY
+
+    def pipeline(base: BaseOptions) -> HolisticPipeline:
+        video = VisionTaskRunningMode.VIDEO
+        return HolisticPipeline(HolisticLandmarkerOptions(base, video, output_face_blendshapes=has_shapes))
+
+    find, whole = follow(model, "holistic", pipeline), NOBODY
 
     def find_rows(run: Run) -> list[dict[str, Any]]:
         nonlocal whole
@@ -42,8 +38,8 @@ def finder(model: Model, size: tuple[int, int]) -> Finder:
             rows.append({**row, "world_points": world_points(pose.world)})
         if whole.face is not None:
             row = {"class": "face", **point_fields(whole.face, size)}
-            shapes = pipeline.blendshapes(whole.face, size).astype(float).round(4).tolist() if has_shapes else None
-            rows.append({**row, "blendshapes": shapes})
+            shapes = whole.blendshapes
+            rows.append({**row, "blendshapes": None if shapes is None else shapes.astype(float).round(4).tolist()})
         for hand, side in zip(whole.hands, SIDES, strict=True):
             if hand is not None:
                 row = {"class": "hand", "score": round(hand.presence, 4), "side": side}

@@ -12,7 +12,8 @@ import framebind as fb
 from ..head import Found, in_pixels, sound
 from ..heads import best_fit, decoder_of
 from ..mediapipe import frames
-from ..mediapipe.frames import bundle_fit, follow, on_frames, options_of, point_fields, world_points
+from ..mediapipe.core.options import BaseOptions, VisionTaskRunningMode
+from ..mediapipe.frames import bundle_fit, follow, point_fields, world_points
 from ..mediapipe.marks import mark_pose
 from ..mediapipe.vision.pose_landmarker import DETECTOR, LANDMARKS, Pose, PoseLandmarkerOptions, PosePipeline
 from ..network import Crop
@@ -22,8 +23,6 @@ from ..vision.labels import add_names, class_names
 from ..vision.one_euro import OneEuro
 from ..vision.palette import Color, palette
 
-MOST = 4
-"""Most persons of a bundle."""
 LEAST_SCORE = 0.3
 """Least score of a head's person, and of a key point that is drawn."""
 MIN_CUTOFF, BETA = 0.5, 60.0
@@ -40,14 +39,19 @@ ankles, the left one first.
 COLORS: list[Color] = palette(20)[::2]
 
 
-def finder(model: Model, size: tuple[int, int]) -> Finder:
-    """Find persons, and follow them. Raises ModelError for a model that is no bundle of poses and of no head."""
-    return _by_head(model, size) if not model.bundle else _by_bundle(model, size)
+def finder(model: Model, size: tuple[int, int], most: int | None = None) -> Finder:
+    """Find at most so many persons, and follow them: one by a bundle, all by a head, if nothing is said.
+
+    Raises ModelError for a model that is no bundle of poses and of no head.
+    """
+    return _by_head(model, size, most) if not model.bundle else _by_bundle(model, size, most or 1)
 
 
-def _by_bundle(model: Model, size: tuple[int, int]) -> Finder:
-    pipeline = PosePipeline(PoseLandmarkerOptions(options_of(model), num_poses=MOST), on_frames(model))
-    find, poses = follow(pipeline, size), list[Pose]()
+def _by_bundle(model: Model, size: tuple[int, int], most: int) -> Finder:
+    def pipeline(base: BaseOptions) -> PosePipeline:
+        return PosePipeline(PoseLandmarkerOptions(base, VisionTaskRunningMode.VIDEO, most))
+
+    find, poses = follow(model, ("pose", most), pipeline), list[Pose]()
 
     def find_rows(run: Run) -> list[dict[str, Any]]:
         nonlocal poses
@@ -86,7 +90,7 @@ class Person:
         return {**row, "points": points.round(2).tolist(), "point_scores": scores.round(4).tolist()}
 
 
-def _by_head(model: Model, size: tuple[int, int]) -> Finder:
+def _by_head(model: Model, size: tuple[int, int], most: int | None) -> Finder:
     decoder, persons = decoder_of(model, "pose"), list[Person]()
     crop, names = decoder.crop(model, size), class_names(None, decoder.classes, model.metadata.classes, decoder.names)
     sampling = decoder.sampling(model, crop)
@@ -97,7 +101,7 @@ def _by_head(model: Model, size: tuple[int, int]) -> Finder:
         add_names(names, found.classes.tolist())
         boxes = in_pixels(found.boxes, crop).astype(float).round(2).tolist()
         new = [Person(found, number, crop, box, names[found.classes[number]]) for number, box in enumerate(boxes)]
-        persons = match(new, persons, SAME_PERSON * max(size))
+        persons = match(new[:most], persons, SAME_PERSON * max(size))
         return [person.row() for person in persons]
 
     return Finder(find, lambda marks: draw_persons(marks, persons, size))
@@ -135,4 +139,4 @@ def fits(model: Model) -> Fit | None:
     return bundle_fit(model, LANDMARKS, DETECTOR) or best_fit(model, "pose")
 
 
-TASK = VideoTask("pose_landmarker", finder, fits=fits)
+TASK = VideoTask("pose_landmarker", finder, options=("most",), fits=fits)

@@ -183,6 +183,7 @@ def one_whole() -> bytes:
     rows = np.tile(np.float32([16, 16, 3.2, 2, -2]), (39, 1))
     rows[34, 1] = 0.0
     rows[[2, 5, 15, 17, 19], 0] = 20, 12, 18, 20, 20  # eyes, and a left hand that points to the right
+    rows[[16, 18, 20], 0] = 14, 12, 12  # and a right one that points to the left
     person = {28 * 14 * 2 + 14 * 2: (3.0, [0, 0, 20, 20, -4, -4, -4, -32, 0, 0, 0, 0])}
     outputs = [rows.reshape(1, 195), np.float32([[0.9]]), np.full((1, 32, 32, 1), 2, np.float32)]
     outputs += [np.full((1, 8, 8, 39), -9, np.float32), np.arange(117, dtype=np.float32).reshape(1, 117)]
@@ -197,7 +198,7 @@ def one_whole() -> bytes:
             "face_landmarks_detector.tflite": constant_network(
                 (1, 32, 32, 3), [face, np.full((1, 1, 1, 1), 4, np.float32)]
             ),
-            "face_blendshapes.tflite": constant_network((1, 146, 2), [np.linspace(0, 1, 52, dtype=np.float32)]),
+            "face_blendshapes.tflite": _product((1, 146, 2), np.zeros((52, 292)), np.linspace(0, 1, 52)),
             "hand_roi_refinement.tflite": constant_network((1, 32, 32, 3), [np.float32([[[[16, 16, 16, 24]]]])]),
             "hand_landmarks_detector.tflite": constant_network(
                 (1, 32, 32, 3), [hand, np.float32([[0.9]]), np.float32([[0.8]]), hand]
@@ -236,13 +237,13 @@ def varied_whole() -> bytes:
         return bundle({**networks, **{name: persons.read(name) for name in persons.namelist()}})
 
 
-def _product(shape: tuple[int, ...], weights: Array) -> bytes:
-    """A network whose output (n) is its input as a vector (m), times ``weights`` (n, m)."""
+def _product(shape: tuple[int, ...], weights: Array, bias: float | Array = 0.0) -> bytes:
+    """A network whose output (n) is its input as a vector (m), times ``weights`` (n, m), and ``bias`` (n) added."""
     outputs, inputs = weights.shape
     tensors = [
         T("x", shape), T("flat shape", (2,), [1, inputs], "int32"), T("flat", (1, inputs)),
-        T("w", weights.shape, weights.astype(np.float32)), T("b", (outputs,), [0.0] * outputs), T("row", (1, outputs)),
-        T("shape", (1,), [outputs], "int32"), T("y", (outputs,)),
+        T("w", weights.shape, weights.astype(np.float32)), T("b", (outputs,), np.full(outputs, bias, np.float32)),
+        T("row", (1, outputs)), T("shape", (1,), [outputs], "int32"), T("y", (outputs,)),
     ]  # fmt: skip
     operators = [
         Op("RESHAPE", [0, 1], [2], schema.ReshapeOptionsT()),

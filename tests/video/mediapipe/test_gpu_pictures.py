@@ -19,7 +19,7 @@ from framebind.video.mediapipe.graphs.detecting import Settings
 from framebind.video.mediapipe.vision.hand_chain import hand_chain
 from framebind.video.mediapipe.vision.pose_chain import pose_chain
 from support.recording_driver import Foreign, RecordingDriver
-from support.video.task_bundles import one_face, one_hand, varied_persons
+from support.video.task_bundles import one_face, one_gesture, one_hand, varied_persons
 
 vision = mp.tasks.vision
 Mode = vision.RunningMode
@@ -77,8 +77,24 @@ def test_a_hand_is_followed_as_in_its_pixels() -> None:
             ):
                 np.testing.assert_allclose(points_of(ours[0]), points_of(theirs[0]), rtol=1e-4, atol=1e-4)
             assert result.handedness[0][0].category_name == expected.handedness[0][0].category_name == "Right"
-    recognizer = vision.GestureRecognizer
-    assert not recognizer.takes_gpu_pictures and vision.HandLandmarker.takes_gpu_pictures
+
+
+@pytest.mark.usefixtures("gl")
+def test_a_gesture_is_named_by_rows_alone() -> None:
+    options = vision.GestureRecognizerOptions(mp.tasks.BaseOptions(model_asset_buffer=one_gesture()), Mode.VIDEO)
+    image, texture = mp.Image(image_format=mp.ImageFormat.SRGB, data=PIXELS[..., :3]), fb.GlTexture.from_array(PIXELS)
+    recognize = vision.GestureRecognizer.create_from_options
+    with recognize(options) as cpu, recognize(options) as gpu:
+        gpu.recognize_for_video(texture, 1)  # compiles
+        fb.transfers.reset()
+        with fb.transfer_guard("disallow", exempt=("detections",)):
+            found = gpu.recognize_for_video(texture, 2)
+        assert fb.transfers.by_reason["download", "detections"].bytes == fb.transfers.bytes == 516
+        cpu.recognize_for_video(image, 1)
+        expected = cpu.recognize_for_video(image, 2)
+    assert found.gestures == expected.gestures and found.gestures[0][0].category_name == "Closed_Fist"
+    np.testing.assert_allclose(points_of(found.hand_landmarks[0]), points_of(expected.hand_landmarks[0]), atol=1e-4)
+    assert found.handedness[0][0].category_name == expected.handedness[0][0].category_name == "Right"
 
 
 @pytest.mark.usefixtures("gl")

@@ -34,7 +34,12 @@ from framebind.video.mediapipe.core.options import BaseOptions, VisionTaskRunnin
 from framebind.video.mediapipe.graphs import detections, face, hand, heat_maps, landmarks, tracks
 from framebind.video.mediapipe.graphs.detecting import Settings
 from framebind.video.mediapipe.vision.face_chain import face_chain
-from framebind.video.mediapipe.vision.face_landmarker import FaceLandmarkerOptions, FacePipeline, next_face
+from framebind.video.mediapipe.vision.face_landmarker import (
+    FaceLandmarkerOptions,
+    FacePipeline,
+    face_of,
+    next_face,
+)
 from framebind.video.mediapipe.vision.hand_landmarker import next_hand
 from support.tiny_models import chain as chain_model
 from support.tiny_models import pack, unpack
@@ -310,12 +315,13 @@ def test_faces_are_followed_without_a_copy_between_the_networks(count: int, bund
             rows = chain.take()
             copied = fb.transfers.by_reason["download", "detections"]
             assert (copied.calls, copied.bytes) == (1, 5948 * count)
-            seen = int(rows[:, -1].sum())
+            seen = int((rows[:, -1] > 0).sum())
             assert seen == len(faces) == (picture.std() > 0), number
-            for row, (face, _) in zip(rows, faces, strict=False):
-                points = row[: 478 * 3].reshape(478, 3) / 512
-                assert np.abs(points - face).max() <= 1e-4, f"frame {number}"
-                shapes = reference.blendshapes(face, (512, 512))
-                assert np.abs(row[478 * 3 : -1] - shapes).max() <= 0.002, number
+            for row, face in zip(rows, faces, strict=False):
+                found = face_of(row, (512, 512))
+                assert np.abs(found.landmarks - face.landmarks).max() <= 1e-4, f"frame {number}"
+                assert found.blendshapes is not None and face.blendshapes is not None
+                assert np.abs(found.blendshapes - face.blendshapes).max() <= 0.002, number
+                assert abs(found.presence - face.presence) <= 1e-3, number
         chain.close()
         texture.release()

@@ -1,9 +1,13 @@
-"""The rows of each task: on the GPU they are those that NumPy finds in the outputs of LiteRT's CPU interpreter."""
+"""The rows of each task: on the GPU they are those that NumPy finds in the outputs of LiteRT's CPU interpreter.
+
+The tasks of bundles get the pixels for that, as in the player's modes with copies.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +23,7 @@ from framebind.video.layouts import Layout
 from framebind.video.model_metadata import ModelMetadata, read_metadata
 from framebind.video.network import Sampling, sampled, shapes
 from framebind.video.results.rows import make_rows
+from framebind.video.task import Run
 from framebind.video.tasks import find_task, task_names
 from support.demo_models import brightness, color_classifier, segments
 from support.video.task_bundles import one_gesture, one_hand, one_person, one_whole
@@ -37,8 +42,18 @@ BUNDLES = {"gestures": one_gesture, "hands": one_hand, "holistic": one_whole, "p
 
 
 @dataclass
+class Pixels:
+    """A frame in the CPU's memory, which is read as a texture is."""
+
+    rgb: Array
+
+    def read(self, *, reason: str) -> Array:
+        return np.pad(self.rgb, [(0, 0), (0, 0), (0, 1)], constant_values=255)
+
+
+@dataclass
 class CpuModel:
-    """A model on LiteRT's CPU interpreter: a file, or a model of a bundle."""
+    """A model on LiteRT's CPU interpreter: a file, or the first one of a bundle."""
 
     path: Path
     inputs: dict[int, tuple[int, ...]] = field(init=False)
@@ -53,18 +68,12 @@ class CpuModel:
         self._interpreter = litert.Interpreter(model_content=content)
         self._interpreter.allocate_tensors()
         self.metadata, self.bundle = read_metadata(content), models_of(self.path)
-        self._parts = {name: CpuModel(self.path / name) for name in self.bundle if name.endswith(".tflite")}
         details = self._interpreter.get_input_details(), self._interpreter.get_output_details()
         self.inputs, self.outputs = map(shapes, details)
         self.names = {each["index"]: each["name"] for each in details[1]}
         self.layouts = dict.fromkeys((*self.inputs, *self.outputs), "nhwc")
 
-    def part(self, name: str) -> CpuModel:
-        return self._parts[name]
-
     def run(self, picture: npt.NDArray[np.uint8], sampling: Sampling) -> list[npt.NDArray[np.float32]]:
-        if sampling.part:
-            return self._parts[sampling.part].run(picture, sampling._replace(part=""))
         ((tensor, shape),) = self.inputs.items()
         values = sampled(picture, shape[1:3], sampling)
         self._interpreter.set_tensor(tensor, (values[None] - np.float32(sampling.mean)) / np.float32(sampling.std))
@@ -97,11 +106,11 @@ def test_rows_are_those_of_the_cpu(
     model = CpuModel(path)
     make = find_task(task).finder
     assert make is not None
-    find = make(model, SIZE).find
+    find, mode = make(model, SIZE).find, "copying" if task == "hands" else "cpu"
     expected = [
         row
         for number, picture in enumerate(pictures)
-        for row in make_rows(str(folder), None, number, find(lambda sampling, seen=picture: model.run(seen, sampling)))
+        for row in make_rows(str(folder), None, number, find(Run(Pixels(picture), partial(model.run, picture), mode)))
     ]
     assert [(row["frame"], row["class"]) for row in rows] == [(row["frame"], row["class"]) for row in expected]
     assert task == "raw" or {row["frame"] for row in rows if row["class"] is not None} == {0, 1}

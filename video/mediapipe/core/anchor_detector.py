@@ -10,7 +10,7 @@ from ..calculators.anchors import anchor_middles
 from ..calculators.detections import Detections, decode_detections, project_detections
 from ..calculators.regions import region_matrix, region_of
 from ..calculators.suppression import suppress_weighted
-from .network import PictureNetwork
+from .network import TaskNetwork
 
 Array = npt.NDArray[Any]
 
@@ -24,7 +24,7 @@ class AnchorDetector:
 
     def __init__(
         self,
-        network: PictureNetwork,
+        network: TaskNetwork,
         strides: tuple[int, ...],
         points: int,
         confidence: float,

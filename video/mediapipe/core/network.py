@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,32 +18,6 @@ Array = npt.NDArray[Any]
 _DELEGATES = {BaseOptions.Delegate.CPU: "cpu", BaseOptions.Delegate.GPU: "gpu"}
 
 
-class PictureNetwork(Protocol):
-    """A network that looks at regions of pictures, wherever these are: ``TaskNetwork``, ``frames.FrameNetwork``."""
-
-    @property
-    def shapes(self) -> list[tuple[int, ...]]:
-        """The shapes of the inputs."""
-        ...
-
-    def expect(self, input_shape: tuple[int, ...], *outputs: tuple[int, ...]) -> PictureNetwork:
-        """This network, if its first input and first outputs have these shapes; -1 fits any side."""
-        ...
-
-    def run_on(self, picture: Any, region: Region, /, *, replicate: bool = True) -> Sequence[Array]:
-        """The outputs for a region of a picture, whose ``shape`` is (height, width, 3)."""
-        ...
-
-
-OpenNetwork = Callable[[bytes, str], PictureNetwork]
-"""Opens a network from its bytes and its name."""
-
-
-def on_arrays(delegate: BaseOptions.Delegate | None) -> OpenNetwork:
-    """The opener of networks that look at arrays of pixels."""
-    return partial(TaskNetwork, delegate=delegate)
-
-
 class TaskNetwork:
     """A network and what its file says about itself.
 
@@ -58,7 +30,8 @@ class TaskNetwork:
         self.name = name
         self.metadata: ModelMetadata = read_metadata(content)
         self._interpreter = fb.Interpreter(model_content=content, delegate=choice)
-        self._interpreter.allocate_tensors()
+        self._is_allocated = False
+        """A cache: weights are packed at the first run, which never comes if pictures are on the GPU."""
         details: list[dict[str, Any]] = self._interpreter.get_input_details()
         self._inputs = [(int(each["index"]), np.dtype(each["dtype"])) for each in details]
         self.shapes = [tuple(int(side) for side in each["shape"]) for each in details]
@@ -83,6 +56,9 @@ class TaskNetwork:
 
     def run(self, *values: Array) -> list[Array]:
         """The outputs for these inputs; quantized ones as float32."""
+        if not self._is_allocated:
+            self._interpreter.allocate_tensors()
+            self._is_allocated = True
         for (tensor, kind), value in zip(self._inputs, values, strict=True):
             self._interpreter.set_tensor(tensor, np.ascontiguousarray(value, kind))
         self._interpreter.invoke()

@@ -28,7 +28,8 @@ FACE = Kind(
 def looking(
     landmarks: bytes, blendshapes: bytes | None, size: Size, side: int, settings: Settings
 ) -> tuple[bytes, dict[str, str]]:
-    """The model ``ChainModels.look`` and its states. Rows are landmarks in pixels, blendshapes, and 1 or 0.
+    """The model ``ChainModels.look`` and its states. Rows are landmarks in pixels, blendshapes, and the probability of
+    a face, or 0 if there is none.
 
     Pictures have ``size`` (width, height), and the network's input is a square of ``side``.
     """
@@ -52,7 +53,7 @@ def looking(
     rows = [graph.reshape(shown, (n, 3 * COUNT))]
     if blendshapes is not None:
         rows.append(blendshapes_of(graph, blendshapes, shown))
-    made = [graph.join([*rows, there], 1)]
+    made = [graph.join([*rows, graph.binary("MUL", likely, there)], 1)]
     if settings.follows:
         tracks = next_tracks(graph, points, around, there)
         made += [tracks, regions(graph, without_overlapped(graph, tracks, settings.overlap), size, side)]

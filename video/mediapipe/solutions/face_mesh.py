@@ -10,7 +10,7 @@ from ..calculators.regions import WHOLE
 from ..core.gpu_tracker import Found, GpuTracker
 from ..core.options import VisionTaskRunningMode as RunningMode
 from ..vision.connections import FaceLandmarksConnections as Lines
-from ..vision.face_landmarker import FaceLandmarkerOptions, FacePipeline, face_of
+from ..vision.face_landmarker import Face, FaceLandmarkerOptions, FacePipeline
 from .messages import NormalizedLandmarkList, landmark_list
 from .solution import Solution, model_of
 
@@ -67,13 +67,13 @@ class FaceMesh(Solution[Faces]):
         self._on_gpu = GpuTracker(self._pipeline.chain, max_num_faces, self._faces_of)
 
     def _find(self, pixels: Any, milliseconds: float | None) -> Faces:
-        return self._faces([face.landmarks for face in self._pipeline.find(pixels, WHOLE, milliseconds)])
+        return self._faces(self._pipeline.find(pixels, WHOLE, milliseconds))
 
     def _faces_of(self, found: Found) -> Faces:
-        return self._faces([face_of(row, found.size) for row in found.rows])
+        return self._faces(self._pipeline.seen(found))
 
-    def _faces(self, faces: list[Array]) -> Faces:
-        return Faces([landmark_list(face[: self._count]) for face in faces] or None)
+    def _faces(self, faces: list[Face]) -> Faces:
+        return Faces([landmark_list(face.landmarks[: self._count]) for face in faces] or None)
 
     def reset(self) -> None:
         """Forget the faces so far."""

@@ -118,4 +118,5 @@ def person_of(landmarks: Array, world: Array, mask: Any) -> Person:
 def _person_of(found: Found) -> Person:
     if not len(found.rows):
         return Person(None, None, None)
-    return person_of(*pose_of(found.rows[0], found.size), found.masks[0] if found.masks else None)
+    pose = pose_of(found.rows[0], found.size, found.masks)
+    return person_of(pose.landmarks, pose.world, pose.mask)

@@ -16,7 +16,7 @@ def face_chain(files: Mapping[str, bytes], settings: Settings, size: Size, api: 
     """The chain of a bundle's files, which were checked, for pictures of ``size`` (width, height).
 
     A row has 478 x, y and z in pixels (of the width for z), 52 blendshapes
-    if their network is in ``files``, and 1 if there is a face, else 0.
+    if their network is in ``files``, and the probability of a face, or 0 if there is none.
     """
     detector, landmarks = files["face_detector.tflite"], files["face_landmarks_detector.tflite"]
     blendshapes = files.get("face_blendshapes.tflite")

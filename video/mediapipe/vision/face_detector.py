@@ -13,7 +13,7 @@ from ..core.anchor_detector import AnchorDetector
 from ..core.asset import read_network
 from ..core.containers import BoundingBox, Category, Detection, DetectionResult, NormalizedKeypoint
 from ..core.image import Image
-from ..core.network import PictureNetwork, TaskNetwork
+from ..core.network import TaskNetwork
 from ..core.options import BaseOptions, VisionTaskRunningMode, check_share
 from ..core.task import DetectingTask
 
@@ -63,7 +63,7 @@ class _Pipeline:
         return to_result(self._detector.find(pixels, rectangle), (pixels.shape[1], pixels.shape[0]))
 
 
-def face_detector(network: PictureNetwork, confidence: float, overlap: float) -> AnchorDetector:
+def face_detector(network: TaskNetwork, confidence: float, overlap: float) -> AnchorDetector:
     """The detector of faces of a network."""
     return AnchorDetector(network, SHORT_RANGE, POINTS, confidence, overlap)
 

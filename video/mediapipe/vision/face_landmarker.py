@@ -24,7 +24,7 @@ from ..core.chain import Chain
 from ..core.containers import Category, NormalizedLandmark, normalized_landmarks
 from ..core.geometry_file import read_geometry
 from ..core.gpu_tracker import Found, GpuTracker
-from ..core.network import OpenNetwork, PictureNetwork, TaskNetwork, on_arrays
+from ..core.network import TaskNetwork
 from ..core.options import (
     BaseOptions,
     VisionTaskRunningMode,
@@ -118,24 +118,23 @@ class Face(NamedTuple):
     """(478, 3), in the picture."""
     presence: float
     """The probability that the region has a face."""
+    blendshapes: Array | None = None
+    """(52,), if asked for."""
 
 
 class FacePipeline:
     """The networks of faces. ``find`` gives rows; the task makes the result of them."""
 
-    def __init__(
-        self, options: FaceLandmarkerOptions, open_network: OpenNetwork | None = None, *, is_smooth: bool = True
-    ) -> None:
+    def __init__(self, options: FaceLandmarkerOptions, *, is_smooth: bool = True) -> None:
         self._options = options
         for name in ("min_face_detection_confidence", "min_face_presence_confidence", "min_tracking_confidence"):
             check_share(name, getattr(options, name))
         check_count("num_faces", options.num_faces)
         files = read_files(options.base_options, (DETECTOR, LANDMARKS), (BLENDSHAPES, GEOMETRY))
         delegate = options.base_options.delegate
-        open_network = open_network or on_arrays(delegate)
-        detector = open_network(files[DETECTOR], DETECTOR)
+        detector = TaskNetwork(files[DETECTOR], DETECTOR, delegate)
         self._detector = face_detector(detector, options.min_face_detection_confidence, 0.5)
-        self._landmarks = FaceLandmarks(open_network(files[LANDMARKS], LANDMARKS))
+        self._landmarks = FaceLandmarks(TaskNetwork(files[LANDMARKS], LANDMARKS, delegate))
         self._files = files
         self._blendshapes = self._face = None
         if options.output_face_blendshapes:
@@ -167,7 +166,9 @@ class FacePipeline:
         if stream:
             self._tracker.follow([next_face(face.landmarks, size) for face in faces])
             faces = self._smoothed(faces, size, milliseconds or 0)
-        return faces
+        if self._blendshapes is None:
+            return faces
+        return [face._replace(blendshapes=self.blendshapes(face.landmarks, size)) for face in faces]
 
     def _smoothed(self, faces: list[Face], size: tuple[int, int], milliseconds: float) -> list[Face]:
         if self._filter is None:
@@ -185,10 +186,7 @@ class FacePipeline:
         return self._blendshapes.run(blendshape_points(landmarks, size)[None])[0].ravel()
 
     def process(self, pixels: Any, rectangle: Array, milliseconds: int | None) -> FaceLandmarkerResult:
-        size = pixels.shape[1], pixels.shape[0]
-        faces = [face.landmarks for face in self.find(pixels, rectangle, milliseconds)]
-        shapes = [] if self._blendshapes is None else [self.blendshapes(face, size) for face in faces]
-        return self._result(faces, shapes, size)
+        return self._result(self.find(pixels, rectangle, milliseconds), (pixels.shape[1], pixels.shape[0]))
 
     def chain(self, size: tuple[int, int], api: fb.Backend) -> Chain:
         """The chain for pictures of a size on the GPU."""
@@ -201,30 +199,35 @@ class FacePipeline:
         wanted = {DETECTOR, LANDMARKS, *([BLENDSHAPES] if self._blendshapes else [])}
         return face_chain({name: self._files[name] for name in wanted}, settings, size, api)
 
-    def _result_of(self, found: Found) -> FaceLandmarkerResult:
-        faces = [face_of(row, found.size) for row in found.rows]
-        return self._result(faces, list(found.rows[:, 3 * COUNT : -1]) if self._blendshapes else [], found.size)
+    def seen(self, found: Found) -> list[Face]:
+        """The faces in a picture on the GPU, as ``find`` gives those in an array."""
+        return [face_of(row, found.size) for row in found.rows]
 
-    def _result(self, faces: list[Array], shapes: list[Array], size: tuple[int, int]) -> FaceLandmarkerResult:
-        """The result of landmarks (478, 3) and 52 blendshapes of each face."""
+    def _result_of(self, found: Found) -> FaceLandmarkerResult:
+        return self._result(self.seen(found), found.size)
+
+    def _result(self, faces: list[Face], size: tuple[int, int]) -> FaceLandmarkerResult:
         named = [
             [Category(i, score, None, name) for i, (score, name) in enumerate(zip(each.tolist(), NAMES, strict=True))]
-            for each in shapes
+            for each in (face.blendshapes for face in faces)
+            if each is not None
         ]
-        matrices = [face_matrix(each, self._face, size) for each in faces] if self._face is not None else []
-        found = [matrix for matrix in matrices if matrix is not None]
-        return FaceLandmarkerResult([normalized_landmarks(face) for face in faces], named, found)
+        geometry = self._face
+        places = [] if geometry is None else [face_matrix(face.landmarks, geometry, size) for face in faces]
+        found = [place for place in places if place is not None]
+        return FaceLandmarkerResult([normalized_landmarks(face.landmarks) for face in faces], named, found)
 
 
-def face_of(row: Array, size: tuple[int, int]) -> Array:
-    """The landmarks (478, 3) in a picture of ``size`` (width, height), of a row of ``face_chain``."""
-    return row[: 3 * COUNT].reshape(COUNT, 3) / np.array([*size, size[0]], np.float32)
+def face_of(row: Array, size: tuple[int, int]) -> Face:
+    """The face of a row of ``face_chain`` in a picture of ``size`` (width, height)."""
+    landmarks, shapes = row[: 3 * COUNT].reshape(COUNT, 3), row[3 * COUNT : -1]
+    return Face(landmarks / np.array([*size, size[0]], np.float32), float(row[-1]), shapes if len(shapes) else None)
 
 
 class FaceLandmarks:
     """The network of 478 landmarks."""
 
-    def __init__(self, network: PictureNetwork) -> None:
+    def __init__(self, network: TaskNetwork) -> None:
         self._side = network.shapes[0][1]
         self._network = network.expect((1, self._side, self._side, 3), (1, 1, 1, 3 * COUNT), (1, 1, 1, 1))
 

@@ -14,10 +14,10 @@ from ..calculators.gestures import gesture_landmarks
 from ..core.asset import read_files
 from ..core.categories import CategoryFilter, ClassifierOptions
 from ..core.containers import Category, Landmark, NormalizedLandmark, normalized_landmarks, world_landmarks
-from ..core.image import Image
-from ..core.network import OpenNetwork, TaskNetwork
+from ..core.gpu_tracker import Found, GpuTracker
+from ..core.network import TaskNetwork
 from ..core.options import BaseOptions, ImageProcessingOptions, VisionTaskRunningMode
-from ..core.task import VisionTask
+from ..core.task import Picture, VisionTask
 from .hand_landmarker import Hand, HandLandmarkerOptions, HandPipeline, side_of
 
 Array = npt.NDArray[Any]
@@ -54,7 +54,7 @@ class GestureRecognizerOptions:
     min_tracking_confidence: float = 0.5
     canned_gesture_classifier_options: ClassifierOptions = field(default_factory=ClassifierOptions)
     custom_gesture_classifier_options: ClassifierOptions = field(default_factory=ClassifierOptions)
-    result_callback: Callable[[GestureRecognizerResult, Image, int], None] | None = None
+    result_callback: Callable[[GestureRecognizerResult, Any, int], None] | None = None
 
 
 @dataclass
@@ -70,8 +70,8 @@ class GestureRecognizerResult:
 class _Classifier:
     """A network from the embedding of a gesture to scores."""
 
-    def __init__(self, content: bytes, name: str, options: ClassifierOptions, base: BaseOptions) -> None:
-        self._network = TaskNetwork(content, name, base.delegate)
+    def __init__(self, content: bytes, name: str, options: ClassifierOptions) -> None:
+        self._network = TaskNetwork(content, name, BaseOptions.Delegate.CPU)
         self._filter = CategoryFilter(options, self._network.metadata.classes)
 
     def best(self, embedding: Array) -> Category | None:
@@ -81,9 +81,9 @@ class _Classifier:
 
 
 class GesturePipeline:
-    """The networks of hands and of their gestures."""
+    """The networks of hands and of their gestures. Those of gestures see only landmarks, and run on the CPU."""
 
-    def __init__(self, options: GestureRecognizerOptions, open_network: OpenNetwork | None = None) -> None:
+    def __init__(self, options: GestureRecognizerOptions) -> None:
         files = read_files(options.base_options, (HANDS, GESTURES))
         base = BaseOptions(model_asset_buffer=files[HANDS], delegate=options.base_options.delegate)
         hands = HandLandmarkerOptions(
@@ -94,15 +94,14 @@ class GesturePipeline:
             options.min_hand_presence_confidence,
             options.min_tracking_confidence,
         )
-        self._hands = HandPipeline(hands, open_network)
+        self._hands = HandPipeline(hands)
+        self.on_gpu = GpuTracker(self._hands.chain, options.num_hands, self._result_of)
         parts = read_bundle(files[GESTURES], (EMBEDDER, CANNED), (CUSTOM,))
-        self._embedder = TaskNetwork(parts[EMBEDDER], EMBEDDER, options.base_options.delegate)
+        self._embedder = TaskNetwork(parts[EMBEDDER], EMBEDDER, BaseOptions.Delegate.CPU)
         kinds = (
             (CUSTOM, options.custom_gesture_classifier_options), (CANNED, options.canned_gesture_classifier_options),
         )  # fmt: skip
-        self._classifiers = [
-            _Classifier(parts[name], name, given, options.base_options) for name, given in kinds if name in parts
-        ]
+        self._classifiers = [_Classifier(parts[name], name, given) for name, given in kinds if name in parts]
 
     def find(self, pixels: Any, rectangle: Array, milliseconds: float | None) -> list[tuple[Hand, Category]]:
         """The hands in a picture, and the gesture of each."""
@@ -111,14 +110,14 @@ class GesturePipeline:
         return [(hand, self._gesture(hand, rotation, size)) for hand in hands]
 
     def process(self, pixels: Array, rectangle: Array, milliseconds: int | None) -> GestureRecognizerResult:
-        found = self.find(pixels, rectangle, milliseconds)
-        hands = [hand for hand, _ in found]
-        return GestureRecognizerResult(
-            [[gesture] for _, gesture in found],
-            [[side_of(hand)] for hand in hands],
-            [normalized_landmarks(hand.landmarks) for hand in hands],
-            [world_landmarks(hand.world) for hand in hands],
-        )
+        return _result(self.find(pixels, rectangle, milliseconds))
+
+    def seen(self, found: Found) -> list[tuple[Hand, Category]]:
+        """The hands in a picture on the GPU and their gestures, as ``find`` gives those in an array."""
+        return [(hand, self._gesture(hand, 0.0, found.size)) for hand in self._hands.seen(found)]
+
+    def _result_of(self, found: Found) -> GestureRecognizerResult:
+        return _result(self.seen(found))
 
     def _gesture(self, hand: Hand, rotation: float, size: tuple[int, int]) -> Category:
         """The gesture of a hand: the bundle's own classifier goes first."""
@@ -129,6 +128,16 @@ class GesturePipeline:
             if (found := classifier.best(embedding)) is not None:
                 return Category(-1, found.score, found.display_name, found.category_name)
         return Category(-1, 1.0, None, NOTHING)
+
+
+def _result(found: list[tuple[Hand, Category]]) -> GestureRecognizerResult:
+    hands = [hand for hand, _ in found]
+    return GestureRecognizerResult(
+        [[gesture] for _, gesture in found],
+        [[side_of(hand)] for hand in hands],
+        [normalized_landmarks(hand.landmarks) for hand in hands],
+        [world_landmarks(hand.world) for hand in hands],
+    )
 
 
 class GestureRecognizer(VisionTask[GestureRecognizerOptions, GestureRecognizerResult]):
@@ -144,21 +153,25 @@ class GestureRecognizer(VisionTask[GestureRecognizerOptions, GestureRecognizerRe
 
     options_type = GestureRecognizerOptions
     pipeline_type = GesturePipeline
+    takes_gpu_pictures = True
 
     def recognize(
-        self, image: Image, image_processing_options: ImageProcessingOptions | None = None
+        self, image: Picture, image_processing_options: ImageProcessingOptions | None = None
     ) -> GestureRecognizerResult:
-        """The hands of a picture. ValueError in another mode, or if an argument does not fit."""
+        """The hands of a picture: an mp.Image, or one in the GPU's memory.
+
+        ValueError in another mode, or if an argument does not fit.
+        """
         return self._run_image(image, image_processing_options)
 
     def recognize_for_video(
-        self, image: Image, timestamp_ms: int, image_processing_options: ImageProcessingOptions | None = None
+        self, image: Picture, timestamp_ms: int, image_processing_options: ImageProcessingOptions | None = None
     ) -> GestureRecognizerResult:
         """The hands of a frame. ValueError as ``recognize``, and if the timestamp is not after the last one."""
         return self._run_video(image, timestamp_ms, image_processing_options)
 
     def recognize_async(
-        self, image: Image, timestamp_ms: int, image_processing_options: ImageProcessingOptions | None = None
+        self, image: Picture, timestamp_ms: int, image_processing_options: ImageProcessingOptions | None = None
     ) -> None:
-        """Give a frame of a live stream, whose result goes to ``result_callback``; newer frames may overtake it."""
+        """Give a frame of a live stream, whose result goes to ``result_callback``, as ``HandLandmarker`` does."""
         self._run_live(image, timestamp_ms, image_processing_options)

@@ -20,7 +20,7 @@ from ..core.asset import read_files
 from ..core.chain import Chain
 from ..core.containers import Category, Landmark, NormalizedLandmark, normalized_landmarks, world_landmarks
 from ..core.gpu_tracker import Found, GpuTracker
-from ..core.network import OpenNetwork, PictureNetwork, on_arrays
+from ..core.network import TaskNetwork
 from ..core.options import BaseOptions, VisionTaskRunningMode, check_count, check_share
 from ..core.task import DetectingTask
 from ..core.tracker import Tracker
@@ -113,7 +113,7 @@ class Hand(NamedTuple):
 class HandLandmarks:
     """The network of a hand's landmarks."""
 
-    def __init__(self, network: PictureNetwork) -> None:
+    def __init__(self, network: TaskNetwork) -> None:
         self._side = network.shapes[0][1]
         outputs = ((1, 3 * COUNT), (1, 1), (1, 1), (1, 3 * COUNT))
         self._network = network.expect((1, self._side, self._side, 3), *outputs)
@@ -136,17 +136,17 @@ class HandLandmarks:
 class HandPipeline:
     """The networks of hands. ``find`` gives rows; the task makes the result of them."""
 
-    def __init__(self, options: HandLandmarkerOptions, open_network: OpenNetwork | None = None) -> None:
+    def __init__(self, options: HandLandmarkerOptions) -> None:
         for name in ("min_hand_detection_confidence", "min_hand_presence_confidence", "min_tracking_confidence"):
             check_share(name, getattr(options, name))
         check_count("num_hands", options.num_hands)
         files = read_files(options.base_options, (DETECTOR, LANDMARKS))
-        open_network = open_network or on_arrays(options.base_options.delegate)
-        palms = open_network(files[DETECTOR], DETECTOR)
+        delegate = options.base_options.delegate
+        palms = TaskNetwork(files[DETECTOR], DETECTOR, delegate)
         confidence = options.min_hand_detection_confidence
         self._detector = AnchorDetector(palms, PALM_STRIDES, PALM_POINTS, confidence, 0.3)
-        self._landmarks = HandLandmarks(open_network(files[LANDMARKS], LANDMARKS))
-        self.on_gpu = GpuTracker(self._chain, options.num_hands, self._result_of)
+        self._landmarks = HandLandmarks(TaskNetwork(files[LANDMARKS], LANDMARKS, delegate))
+        self.on_gpu = GpuTracker(self.chain, options.num_hands, self._result_of)
         self._options, self._files = options, files
         self._presence = options.min_hand_presence_confidence
         self._count = options.num_hands
@@ -172,7 +172,8 @@ class HandPipeline:
     def process(self, pixels: Any, rectangle: Array, milliseconds: int | None) -> HandLandmarkerResult:
         return _result(self.find(pixels, rectangle, milliseconds))
 
-    def _chain(self, size: tuple[int, int], api: fb.Backend) -> Chain:
+    def chain(self, size: tuple[int, int], api: fb.Backend) -> Chain:
+        """The chain for pictures of a size on the GPU."""
         options = self._options
         settings = Settings(
             options.num_hands, options.min_hand_detection_confidence, options.min_hand_presence_confidence,
@@ -180,8 +181,12 @@ class HandPipeline:
         )  # fmt: skip
         return hand_chain(self._files, settings, size, api)
 
+    def seen(self, found: Found) -> list[Hand]:
+        """The hands in a picture on the GPU, as ``find`` gives those in an array."""
+        return [hand_of(row, found.size) for row in found.rows]
+
     def _result_of(self, found: Found) -> HandLandmarkerResult:
-        return _result([hand_of(row, found.size) for row in found.rows])
+        return _result(self.seen(found))
 
 
 def hand_of(row: Array, size: tuple[int, int]) -> Hand:

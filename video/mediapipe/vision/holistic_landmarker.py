@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import numpy as np
 import numpy.typing as npt
 
 import framebind as fb
@@ -17,7 +16,7 @@ from ..core.chain import Chain
 from ..core.containers import Category, Landmark, NormalizedLandmark, normalized_landmarks, world_landmarks
 from ..core.gpu_tracker import Found, GpuTracker
 from ..core.image import Image, ImageFormat
-from ..core.network import OpenNetwork, TaskNetwork, on_arrays
+from ..core.network import TaskNetwork
 from ..core.options import BaseOptions, VisionTaskRunningMode, check_share
 from ..core.task import DetectingTask
 from ..graphs.detecting import Settings
@@ -134,14 +133,13 @@ NOBODY = Whole(None, None, (None, None))
 class HolisticPipeline:
     """The networks of a whole person. ``find`` gives rows; the task makes the result of them."""
 
-    def __init__(self, options: HolisticLandmarkerOptions, open_network: OpenNetwork | None = None) -> None:
+    def __init__(self, options: HolisticLandmarkerOptions) -> None:
         for name in CONFIDENCES:
             check_share(name, getattr(options, name))
         needed = (FACE_DETECTOR, FACE_LANDMARKS, HAND_LANDMARKS, RECROP, POSE_DETECTOR, POSE_LANDMARKS)
         files = read_files(options.base_options, needed, (BLENDSHAPES,))
         delegate = options.base_options.delegate
-        make = open_network or on_arrays(delegate)
-        opened = {name: make(files[name], name) for name in needed}
+        opened = {name: TaskNetwork(files[name], name, delegate) for name in needed}
         persons = pose_detector(
             opened[POSE_DETECTOR], options.min_pose_detection_confidence, options.min_pose_suppression_threshold
         )
@@ -173,21 +171,18 @@ class HolisticPipeline:
             return NOBODY
         size = pixels.shape[1], pixels.shape[0]
         left, right = (self._hand(hand, pixels, pose, size) for hand in self._hands)
-        return Whole(pose, self._face.find(pixels, pose.landmarks, size), (left, right))
+        face = self._face.find(pixels, pose.landmarks, size)
+        if face is None or self._blendshapes is None:
+            return Whole(pose, face, (left, right))
+        shapes = self._blendshapes.run(blendshape_points(face, size)[None])[0].ravel()
+        return Whole(pose, face, (left, right), shapes)
 
     def _hand(self, which: HolisticHand, pixels: Any, pose: Pose, size: tuple[int, int]) -> Hand | None:
         hand = which.find(pixels, pose.landmarks, size)
         return None if hand is None else hand._replace(world=which.aligned(hand, pose.world))
 
-    def blendshapes(self, face: Array, size: tuple[int, int]) -> Array:
-        """The 52 blendshapes of a face."""
-        assert self._blendshapes is not None
-        return self._blendshapes.run(blendshape_points(face, size)[None])[0].ravel()
-
     def process(self, pixels: Array, rectangle: Array, milliseconds: int | None) -> HolisticLandmarkerResult:
         whole = self.find(pixels, rectangle, milliseconds)
-        if whole.face is not None and self._blendshapes is not None:
-            whole = whole._replace(blendshapes=self.blendshapes(whole.face, (pixels.shape[1], pixels.shape[0])))
         mask = None if whole.pose is None or whole.pose.mask is None else Image(ImageFormat.VEC32F1, whole.pose.mask)
         return _result(whole, mask)
 
@@ -206,8 +201,12 @@ class HolisticPipeline:
             suppression=options.min_pose_suppression_threshold,
         )  # fmt: skip
 
+    def seen(self, found: Found) -> Whole:
+        """The person in a picture on the GPU, as ``find`` gives the one in an array."""
+        return whole_of(found, has_blendshapes=self._blendshapes is not None)
+
     def _result_of(self, found: Found) -> HolisticLandmarkerResult:
-        whole = whole_of(found, has_blendshapes=self._blendshapes is not None)
+        whole = self.seen(found)
         return _result(whole, found.masks[0] if found.masks and whole.pose is not None else None)
 
 
@@ -216,12 +215,12 @@ def whole_of(found: Found, *, has_blendshapes: bool = False) -> Whole:
     if not len(found.rows):
         return NOBODY
     row, first = found.rows[0], BODY + FACE_NUMBERS
-    places, world = pose_of(row, found.size)
     face, *hands = row[BODY:first], row[first : first + HAND_NUMBERS], row[first + HAND_NUMBERS :][:HAND_NUMBERS]
     left, right = (hand_of(each, found.size) if each[-1] > 0 else None for each in hands)
-    pose, is_face = Pose(places, world, np.zeros((0, 2), np.float32), float(row[BODY - 1]), None), face[-1] > 0
+    is_face = face[-1] > 0
     shapes = row[-1 - len(NAMES) : -1] if has_blendshapes and is_face else None
-    return Whole(pose, face_of(face, found.size) if is_face else None, (left, right), shapes)
+    landmarks = face_of(face, found.size).landmarks if is_face else None
+    return Whole(pose_of(row, found.size), landmarks, (left, right), shapes)
 
 
 def _result(whole: Whole, mask: Any) -> HolisticLandmarkerResult:

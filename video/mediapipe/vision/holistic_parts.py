@@ -22,7 +22,7 @@ from ..calculators.rectangles import Size, alignment_rectangles, landmark_rectan
 from ..calculators.regions import region_matrix, region_of
 from ..calculators.smoothing import LandmarkFilter
 from ..core.anchor_detector import AnchorDetector
-from ..core.network import PictureNetwork
+from ..core.network import TaskNetwork
 from .face_landmarker import EYES, MARGIN, FaceLandmarks
 from .hand_landmarker import Hand, HandLandmarks, next_hand
 from .landmark_names import PoseLandmark
@@ -150,7 +150,7 @@ class HolisticHand:
 class HandRecrop:
     """The network that finds the region of a hand in a larger one: its two points are the middle and the direction."""
 
-    def __init__(self, network: PictureNetwork) -> None:
+    def __init__(self, network: TaskNetwork) -> None:
         self._side = network.shapes[0][1]
         self._network = network.expect((1, self._side, self._side, 3), (1, 1, 1, 4))
 

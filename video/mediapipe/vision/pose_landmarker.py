@@ -25,7 +25,7 @@ from ..core.chain import Chain
 from ..core.containers import Landmark, NormalizedLandmark, normalized_landmarks, world_landmarks
 from ..core.gpu_tracker import Found, GpuTracker
 from ..core.image import Image, ImageFormat
-from ..core.network import OpenNetwork, PictureNetwork, on_arrays
+from ..core.network import TaskNetwork
 from ..core.options import BaseOptions, VisionTaskRunningMode, check_count, check_share
 from ..core.task import DetectingTask
 from ..core.tracker import Tracker
@@ -111,17 +111,19 @@ class Pose(NamedTuple):
     world: Array
     """(33, 5), in metres."""
     alignment: Array
-    """(2, 2): the hips' middle and the point on the circle around the body, in the picture."""
+    """(2, 2): the hips' middle and the point on the circle around the body, in the picture; (0, 2) of a picture on the
+    GPU, which keeps them."""
     presence: float
     """The probability that the region has a person."""
-    mask: Array | None
-    """(height, width), float32: the probability of the person in each pixel."""
+    mask: Any
+    """The probability of the person in each pixel: (height, width), float32, or the object on the GPU that has it; None
+    if it was not asked for."""
 
 
 class PoseLandmarks:
     """The network of a person's landmarks and mask."""
 
-    def __init__(self, network: PictureNetwork) -> None:
+    def __init__(self, network: TaskNetwork) -> None:
         self._side = network.shapes[0][1]
         outputs = ((1, 5 * ALL), (1, 1), (1, -1, -1, 1), (1, -1, -1, ALL), (1, 3 * ALL))
         self._network = network.expect((1, self._side, self._side, 3), *outputs)
@@ -173,15 +175,15 @@ class PoseFilter:
 class PosePipeline:
     """The networks of persons. ``find`` gives rows; the task makes the result of them."""
 
-    def __init__(self, options: PoseLandmarkerOptions, open_network: OpenNetwork | None = None) -> None:
+    def __init__(self, options: PoseLandmarkerOptions) -> None:
         for name in ("min_pose_detection_confidence", "min_pose_presence_confidence", "min_tracking_confidence"):
             check_share(name, getattr(options, name))
         check_count("num_poses", options.num_poses)
         files = read_files(options.base_options, (DETECTOR, LANDMARKS))
-        open_network = open_network or on_arrays(options.base_options.delegate)
-        detector = open_network(files[DETECTOR], DETECTOR)
+        delegate = options.base_options.delegate
+        detector = TaskNetwork(files[DETECTOR], DETECTOR, delegate)
         self._detector = pose_detector(detector, options.min_pose_detection_confidence, 0.5)
-        self._landmarks = PoseLandmarks(open_network(files[LANDMARKS], LANDMARKS))
+        self._landmarks = PoseLandmarks(TaskNetwork(files[LANDMARKS], LANDMARKS, delegate))
         masks = options.num_poses if options.output_segmentation_masks else 0
         self.on_gpu = GpuTracker(self._chain, options.num_poses, self._result_of, masks)
         self._options, self._files = options, files
@@ -211,12 +213,7 @@ class PosePipeline:
 
     def process(self, pixels: Any, rectangle: Array, milliseconds: int | None) -> PoseLandmarkerResult:
         poses = self.find(pixels, rectangle, milliseconds)
-        masks = [Image(ImageFormat.VEC32F1, pose.mask) for pose in poses if pose.mask is not None]
-        return PoseLandmarkerResult(
-            [normalized_landmarks(pose.landmarks) for pose in poses],
-            [world_landmarks(pose.world) for pose in poses],
-            masks if self._masks else None,
-        )
+        return self._result(poses, [Image(ImageFormat.VEC32F1, pose.mask) for pose in poses if pose.mask is not None])
 
     def _chain(self, size: tuple[int, int], api: fb.Backend) -> Chain:
         options, follows = self._options, self._options.running_mode is not VisionTaskRunningMode.IMAGE
@@ -226,22 +223,31 @@ class PosePipeline:
         )  # fmt: skip
         return pose_chain(self._files, settings, size, api, masks=self._masks)
 
+    def seen(self, found: Found) -> list[Pose]:
+        """The persons in a picture on the GPU, as ``find`` gives those in an array."""
+        return [pose_of(row, found.size, found.masks) for row in found.rows]
+
     def _result_of(self, found: Found) -> PoseLandmarkerResult:
-        poses = [pose_of(row, found.size) for row in found.rows]
+        poses = self.seen(found)
+        return self._result(poses, [pose.mask for pose in poses])
+
+    def _result(self, poses: list[Pose], masks: list[Any]) -> PoseLandmarkerResult:
         return PoseLandmarkerResult(
-            [normalized_landmarks(places) for places, _ in poses],
-            [world_landmarks(world) for _, world in poses],
-            [found.masks[int(number) - 1] for number in found.rows[:, -1]] if self._masks else None,
+            [normalized_landmarks(pose.landmarks) for pose in poses],
+            [world_landmarks(pose.world) for pose in poses],
+            masks if self._masks else None,
         )
 
 
-def pose_of(row: Array, size: tuple[int, int]) -> tuple[Array, Array]:
-    """The landmarks (33, 5) in a picture of ``size`` (width, height) and in metres, of a row of ``pose_chain``."""
+def pose_of(row: Array, size: tuple[int, int], masks: Sequence[Any] = ()) -> Pose:
+    """The person of a row of ``pose_chain`` in a picture of ``size`` (width, height); ``masks`` are the picture's."""
     points = row[: VALUES * COUNT].reshape(COUNT, VALUES)
-    return points[:, :5] / np.array([*size, size[0], 1, 1], np.float32), points[:, [5, 6, 7, 3, 4]]
+    places = points[:, :5] / np.array([*size, size[0], 1, 1], np.float32)
+    mask = masks[int(row[-1]) - 1] if masks else None
+    return Pose(places, points[:, [5, 6, 7, 3, 4]], np.empty((0, 2), np.float32), float(row[VALUES * COUNT]), mask)
 
 
-def pose_detector(network: PictureNetwork, confidence: float, overlap: float) -> AnchorDetector:
+def pose_detector(network: TaskNetwork, confidence: float, overlap: float) -> AnchorDetector:
     """The detector of persons of a network."""
     return AnchorDetector(network, STRIDES, POINTS, confidence, overlap)
 
