@@ -8,7 +8,7 @@ from typing import Any
 
 from ..interop.device import Device
 from ..interop.discovery.devices import device_of, open_device
-from ..interop.errors import DelegateError
+from ..interop.errors import DelegateError, DeviceError
 from ..kernels.target import Target
 from .cache.cache import Cache
 from .cache.stopwatch import Stopwatch
@@ -155,14 +155,25 @@ class Engine:
         self.boundary.closed = True
         for bound in (self.main, *self._others.values()):
             bound.forget()
-        if self._cache is not None and self.device is not None:
-            with self.device.entered():
-                self._cache.save()
+        self._save_last()
         for partition in self.partitions:
             partition.release()
         self.boundary.close()
         if self.device is not None:
             self.device.close()
+
+    def _save_last(self) -> None:
+        """Save what was compiled and never ran, if its context can be used here: another one has other programs of the
+        same names.
+        """
+        if self._cache is None or self.device is None or not self._cache.is_new:
+            return
+        try:
+            with self.device.entered():
+                self.device.check()
+                self._cache.save()
+        except DeviceError as reason:
+            log.info(f"what was compiled and never ran is not kept for the next start: {reason}")
 
     # LiteRT's calls ---------------------------------------------------------------------------------------------------
 

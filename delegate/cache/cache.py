@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from ...interop.device import Traits
-from ...interop.errors import ModelError
+from ...interop.errors import DelegateError, ModelError
 from ...kernels.views import SLICE_BYTES
 from ..lower.pack import Constants, Key, PackedConstant
 from ..lower.tuning import Tuning, TuningError, decode, encode
@@ -188,8 +188,8 @@ class Cache:
                 cache_file.write(folder, self._path.name, self._key, self._sections)
             finally:
                 os.close(folder)
-        except OSError as error:
-            log.warning(f"{self._path} cannot be written, so that the next start compiles again: {error.strerror}")
+        except (OSError, DelegateError) as error:
+            log.warning(f"{self._path} cannot be written, so that the next start compiles again: {error}")
 
 
 def _program_name(key: str) -> str:

@@ -130,6 +130,10 @@ def write(folder: int, name: str, key: bytes, sections: Mapping[str, bytes | mem
 
     It has mode 0600. Raises OSError if it cannot be written; the old one is then still there.
     """
+    names = sum(_LENGTHS.size + len(name.encode()) for name in sections)
+    nbytes = len(MAGIC) + _DIGEST + _KEY + _COUNT.size + names + sum(map(len, sections.values()))
+    if nbytes > MAX_FILE_BYTES:
+        raise OSError(f"it has {nbytes} bytes, and at most {MAX_FILE_BYTES} are read")
     _remove_abandoned(folder)
     head = MAGIC + digest(_parts(key, sections))
     temporary = f".{secrets.token_hex(8)}{_TEMPORARY}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import hashlib
 import logging
+import mmap
 import os
 import resource
 import signal
@@ -493,9 +494,45 @@ def test_a_file_that_cannot_be_written_is_a_warning(
     with monkeypatch.context() as patch:
         patch.setattr(os, "fsync", full)
         on_cl.check_cold(tmp_path)
-    assert "cannot be written, so that the next start compiles again: No space left on device" in caplog.text
+    assert "cannot be written, so that the next start compiles again: [Errno 28] No space left on device" in caplog.text
     assert not list(tmp_path.iterdir())
     on_cl.check_cold(tmp_path)
+
+
+def test_programs_of_another_context_are_not_kept(on_gl: Starts, tmp_path: Path) -> None:
+    """A delegate that never ran keeps what it recorded when it is closed. Another context has other programs then."""
+
+    def of(operator: str) -> bytes:
+        return build(G([T("x", SHAPE), T("y", SHAPE)], [Op(operator, [0], [1])], [0], [1]))
+
+    def recorded(operator: str) -> fb.GpuDelegate:
+        options = fb.GpuDelegateOptions(backend="opengl", serialization_dir=tmp_path, model_token=operator)
+        delegate, interpreter = fb.GpuDelegate(options), fb.Interpreter(model_content=of(operator))
+        interpreter.modify_graph_with_delegate(delegate)
+        interpreter.allocate_tensors()
+        delegate.record()
+        return delegate
+
+    gc.collect()
+    mine = recorded("NEG")
+    with fb.GlContext.headless(es=fb.GlContext.current().is_es):
+        other = recorded("ABS")
+        mine.close()
+        other.close()
+    _, result = on_gl(tmp_path, of("NEG"), model_token="NEG")
+    np.testing.assert_array_equal(result, -X)
+
+
+def test_a_folder_that_is_taken_away_is_a_warning(
+    on_cl: Starts, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder = tmp_path / "cache"
+    cache = Cache(fb.GpuDelegateOptions(serialization_dir=folder, model_token="tiny"), b"", NullDevice().traits)
+    cache.keep_number("groups", 4)
+    folder.rmdir()
+    folder.write_text("a file")
+    cache.save()
+    assert "cannot be written, so that the next start compiles again" in caplog.text
 
 
 # The format ----------------------------------------------------------------------------------------------------------
@@ -511,6 +548,15 @@ def test_sections_come_back(tmp_path: Path) -> None:
         (tmp_path / "cut").chmod(0o600)
         with pytest.raises(UnusableError):
             cache_file.read(folder, "cut", KEY)
+    os.close(folder)
+
+
+def test_what_is_too_large_to_be_read_is_not_written(tmp_path: Path) -> None:
+    folder = cache_file.open_folder(tmp_path)
+    with mmap.mmap(-1, cache_file.MAX_FILE_BYTES) as zeros, memoryview(zeros) as data:
+        with pytest.raises(OSError, match=r"it has 1073741\d+ bytes, and at most 1073741824 are read"):
+            cache_file.write(folder, "file", KEY, {"a": data})
+    assert not list(tmp_path.iterdir())
     os.close(folder)
 
 
