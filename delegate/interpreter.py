@@ -350,6 +350,13 @@ class Interpreter(Uncopied, litert.Interpreter):
         return frozenset() if delegate is None else delegate.engine.main.fed_back
 
     @property
+    def _not_on_cpu(self) -> frozenset[int]:
+        """The inputs and outputs whose values the CPU's memory never has: fed back, or inputs bound to an object."""
+        delegate = self._gpu_delegate
+        bound = () if delegate is None else filter(delegate.engine.main.is_bound_input, self.inputs())
+        return self._fed_back.union(bound)
+
+    @property
     def _keeps_outputs(self) -> bool:
         """Whether outputs stay on the GPU. The delegate stores this, if there is one already."""
         delegate = self._gpu_delegate
@@ -362,7 +369,9 @@ class Interpreter(Uncopied, litert.Interpreter):
             self._gpu_delegate.ensure_tensor_data_is_readable(tensor_index)
 
     def _check_readable(self, tensor_index: int, subgraph_index: int = 0) -> None:
-        """Raise BindingError for an output that is still on the GPU, and an input that one feeds; a state is copied."""
+        """Raise BindingError for an output that is still on the GPU, and for an input that one feeds or that is bound; a
+        state is copied.
+        """
         delegate = self._gpu_delegate
         if delegate is None:
             return
@@ -372,6 +381,8 @@ class Interpreter(Uncopied, litert.Interpreter):
                 f"tensor {tensor_index} is fed back from output {source} and has no value on the CPU: read that output "
                 f"after a run, with ensure_tensor_data_is_readable({source})"
             )
+        if not subgraph_index and delegate.engine.main.is_bound_input(tensor_index):
+            raise BindingError(f"tensor {tensor_index} is an input that is bound to an object: read that object")
         if delegate.is_readable(tensor_index, subgraph_index):
             return
         if delegate.engine.closed or self._model.subgraphs[subgraph_index].tensors[tensor_index].variable:
@@ -409,16 +420,22 @@ class Interpreter(Uncopied, litert.Interpreter):
         read.
         """
         delegate = self._gpu_delegate
-        # LiteRT raises its TypeError below for what is no index.
-        if delegate is not None and hasattr(tensor_index, "__index__") and delegate.is_bound(tensor_index):
-            raise BindingError(
-                f"tensor {tensor_index} is bound to an object: write to that object, or unbind({tensor_index}) first"
-            )
-        if delegate is not None and hasattr(tensor_index, "__index__"):
-            delegate.engine.main.check_unfed(tensor_index)
+        if delegate is not None and hasattr(tensor_index, "__index__"):  # LiteRT raises its TypeError for what is none
+            self._check_settable(tensor_index)
         super().set_tensor(tensor_index, value)
         if delegate is not None:
             delegate.engine.main.input_set(tensor_index)
+
+    def _check_settable(self, tensor_index: int) -> None:
+        """Raise BindingError if a value of the tensor would not be read: an object is bound, or an output is fed back."""
+        delegate = self._gpu_delegate
+        if delegate is not None:
+            if delegate.is_bound(tensor_index):
+                raise BindingError(
+                    f"tensor {tensor_index} is bound to an object: write to that object, or unbind({tensor_index}) "
+                    "first"
+                )
+            delegate.engine.main.check_unfed(tensor_index)
 
     @alone
     def reset_all_variables(self) -> Any:

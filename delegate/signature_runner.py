@@ -16,7 +16,7 @@ class SignatureRunner(Uncopied, litert.SignatureRunner):
 
     It takes the signature's inputs as keyword arguments, resizes and sets them, allocates, runs, and returns a
     dictionary of arrays by the names of the outputs. ``get_input_details`` and ``get_output_details`` are LiteRT's.
-    Inputs and outputs that GpuDelegate's ``feedback`` names are left out.
+    What GpuDelegate's ``feedback`` names, and inputs that are bound to objects, are left out.
 
     Parameters
     ----------
@@ -64,14 +64,14 @@ class SignatureRunner(Uncopied, litert.SignatureRunner):
             try:
                 with own_errors(interpreter._gpu_delegate, "run"):
                     interpreter._announce_inputs()
-                    fed = interpreter._fed_back if self._subgraph_index == 0 else frozenset()
+                    left_out = interpreter._not_on_cpu if self._subgraph_index == 0 else frozenset()
                     for name, tensor in self._inputs.items():
-                        if tensor in fed:
+                        if tensor in left_out:
                             if name in kwargs:
-                                interpreter._gpu_delegate.engine.main.check_unfed(tensor)
+                                interpreter._check_settable(tensor)
                             kwargs[name] = self._interpreter_wrapper.GetTensor(tensor, 0)  # which no kernel reads
                     results = super().__call__(**kwargs)
-                    return {name: results[name] for name, tensor in self._outputs if tensor not in fed}
+                    return {name: results[name] for name, tensor in self._outputs if tensor not in left_out}
             finally:
                 interpreter._allocated = True
                 interpreter.set_allow_buffer_handle_output(keep)

@@ -106,6 +106,11 @@ class BoundTensors:
         """Whether an object of the user is bound to a tensor."""
         return self._memory.is_bound((self.number, tensor))
 
+    def is_bound_input(self, tensor: int) -> bool:
+        """Whether an object of the user is bound to a tensor that no partition computes."""
+        key = (self.number, tensor)
+        return self._memory.is_bound(key) and key not in self._boundary.uses.computed
+
     def takes_buffer(self, tensor: int) -> bool:
         """Whether a buffer of float32 can be bound to a tensor."""
         try:

@@ -203,7 +203,7 @@ class BoundaryMemory:
         buffer = self._staging.get(key)
         if buffer is None or buffer.nbytes != view.nbytes:
             if buffer is not None:
-                buffer.release()
+                self._staging.pop(key).release()
             buffer = self.open_device.buffer(view.nbytes, f"staging of {tensor_label(key[1], tensor)}")
             self._staging[key] = buffer
         return buffer

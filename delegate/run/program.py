@@ -265,8 +265,9 @@ class Program:
     def _grown_arena(self, nbytes: int) -> Resource:
         """The buffer of the intermediate tensors, replaced if it is too small."""
         if self._arena is None or self._arena.nbytes < nbytes:
-            if self._arena is not None:
-                self._arena.release()
+            before, self._arena = self._arena, None  # if there is no room for the new one, there is none
+            if before is not None:
+                before.release()
             with self._stopwatch.phase("upload"):
                 self._arena = self._buffer("intermediate tensors", nbytes)
         return self._arena

@@ -230,6 +230,30 @@ def test_bind_before_and_after_allocation(before: bool, context: fb.GlContext) -
     close(run(interpreter, X / 2), np.tanh(np.exp(X / 2)))
 
 
+def test_the_value_of_a_bound_input_is_in_its_object_alone(context: fb.GlContext) -> None:
+    """The CPU's memory of it has what nobody wrote, also if it is an output of the model, too."""
+    tensors = [T("x", SHAPE), T("y", SHAPE)]
+    content = build(G(tensors, [Op("NEG", [0], [1])], [0], [1, 0], signature="serve"))
+    interpreter, delegate = fb.Interpreter(model_content=content), fb.GpuDelegate()
+    interpreter.modify_graph_with_delegate(delegate)
+    delegate.bind_buffer_to_tensor(fb.GlBuffer.from_array(X), 0)
+    interpreter.allocate_tensors()
+    interpreter.invoke()
+    close(interpreter.get_tensor(1), -X)
+    with pytest.raises(fb.BindingError, match="tensor 0 is an input that is bound to an object: read that object"):
+        interpreter.get_tensor(0)
+    run_signature = interpreter.get_signature_runner("serve")
+    result = run_signature()
+    assert list(result) == ["y"]
+    close(result["y"], -X)
+    with pytest.raises(fb.BindingError, match=r"tensor 0 is bound to an object: write to that object, or unbind\(0\)"):
+        run_signature(x=X)
+    delegate.unbind(0)
+    result = run_signature(x=X / 2)
+    close(result["x"], X / 2)
+    close(result["y"], -X / 2)
+
+
 def test_a_ring_of_textures_allocates_and_compiles_nothing(context: fb.GlContext) -> None:
     interpreter, delegate = ready(chain("EXP", "TANH"))
     interpreter.set_allow_buffer_handle_output(True)
