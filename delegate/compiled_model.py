@@ -282,9 +282,9 @@ class CompiledModel(Uncopied):
         return self._create(signature, tensor_named(signature, "inputs", input_name))
 
     def create_output_buffer_by_name(self, signature_key: str, output_name: str) -> TensorBuffer:
-        """Make memory for an output: see ``create_input_buffer_by_name``."""
+        """Make memory for an output: see ``create_input_buffer_by_name``. It is the host's if the output is an input."""
         signature = self._signature(signature_key)
-        return self._create(signature, tensor_named(signature, "outputs", output_name))
+        return self._create_output(signature, tensor_named(signature, "outputs", output_name))
 
     def create_input_buffers(self, signature_index: int) -> list[TensorBuffer]:
         """Make memory for all inputs: see ``create_input_buffer_by_name``."""
@@ -292,16 +292,19 @@ class CompiledModel(Uncopied):
         return [self._create(signature, tensor) for tensor in signature.inputs.values()]
 
     def create_output_buffers(self, signature_index: int) -> list[TensorBuffer]:
-        """Make memory for all outputs: see ``create_input_buffer_by_name``."""
+        """Make memory for all outputs: see ``create_output_buffer_by_name``."""
         signature = self._signature(signature_index)
-        return [self._create(signature, tensor) for tensor in signature.outputs.values()]
+        return [self._create_output(signature, tensor) for tensor in signature.outputs.values()]
+
+    def _create_output(self, signature: Signature, tensor: int) -> TensorBuffer:
+        return self._create(signature, tensor, on_host=tensor in signature.inputs.values())
 
     @alone
-    def _create(self, signature: Signature, tensor: int) -> TensorBuffer:
+    def _create(self, signature: Signature, tensor: int, *, on_host: bool = False) -> TensorBuffer:
         shape, dtype = self._tensor(signature, tensor)
-        label, nbytes = self._label(signature, tensor), _nbytes(shape, dtype)
-        device = self._device
-        if device is None or dtype != np.float32 or not nbytes or not self._takes_buffer(signature, tensor):
+        label, nbytes, device = self._label(signature, tensor), _nbytes(shape, dtype), self._device
+        on_host = on_host or dtype != np.float32 or not nbytes or not self._takes_buffer(signature, tensor)
+        if on_host or device is None:
             return TensorBuffer(np.zeros(shape, dtype), label, made_for=shape)
         with device.entered():
             return TensorBuffer(device.buffer(nbytes, label), label, made_for=shape, device=device)
@@ -451,6 +454,9 @@ class CompiledModel(Uncopied):
     def _run(self, signature: Signature, inputs: Buffers, outputs: Buffers) -> None:
         """Run a signature. Memory is bound to the tensors of the GPU, and LiteRT copies that of others."""
         device, subgraph = self._device, signature.subgraph
+        given = {tensor: outputs[tensor] for tensor in signature.inputs.values() if tensor in outputs}
+        outputs = {tensor: buffer for tensor, buffer in outputs.items() if tensor not in given}
+        self._check_given(signature, given)
         with device.entered() if device is not None else nullcontext():
             for tensor, buffer in (*inputs.items(), *outputs.items()):
                 self._bind(signature, tensor, buffer)
@@ -473,6 +479,25 @@ class CompiledModel(Uncopied):
                 if self._delegate is not None:
                     self._delegate.ensure_tensor_data_is_readable(tensor, subgraph)
                 self._put(signature, tensor, buffer, self._interpreter.get_tensor(tensor, subgraph))
+        for tensor, buffer in given.items():
+            self._put(signature, tensor, buffer, self._value_of_input(signature, tensor))
+
+    def _check_given(self, signature: Signature, given: Buffers) -> None:
+        """Raise BindingError if an output that is an input as well is to be put into memory on the GPU."""
+        for tensor, buffer in given.items():
+            if not buffer.is_on_host:
+                raise BindingError(
+                    f"{self._label(signature, tensor)} is an input as well, which no run copies on the GPU: give its "
+                    "output a buffer of the host"
+                )
+
+    def _value_of_input(self, signature: Signature, tensor: int) -> np.ndarray:
+        """A copy of an input's value: of the memory that is bound to it, or LiteRT's."""
+        bound = self._bound.get((signature.subgraph, tensor))
+        if bound is None:
+            return self._interpreter.get_tensor(tensor, signature.subgraph)
+        shape, dtype = self._expected(signature, tensor)
+        return bound.read(math.prod(shape), dtype.type).reshape(shape)
 
     def _bind(self, signature: Signature, tensor: int, buffer: TensorBuffer) -> None:
         """Bind a buffer's memory to a tensor, or let go of what was bound before if LiteRT copies the memory."""

@@ -369,6 +369,20 @@ def test_other_subgraphs_take_memory_of_both() -> None:
         assert model.get_output_tensor_details("second")["y"]["shape"] == [2, *SHAPE[1:]]
 
 
+def test_an_output_that_is_an_input_has_its_value(context: fb.GlContext) -> None:
+    """Memory that was bound to it as an output took the place of the input's."""
+    content = build(G([T("x", SHAPE), T("y", SHAPE)], [Op("NEG", [0], [1])], [0], [1, 0], signature="serve"))
+    with fb.CompiledModel.from_buffer(content, backend="opengl") as model:
+        inputs, outputs = model.create_input_buffers(0), model.create_output_buffers(0)
+        host = fb.TensorBuffer.create_from_host_memory(X)
+        inputs[0].write(X)
+        for given in (inputs[0], host):
+            model.run_by_index(0, [given], outputs)
+            assert np.array_equal(made(outputs[0]), -X) and np.array_equal(made(outputs[1]), X)
+        with pytest.raises(fb.BindingError, match="tensor 0 'x' is an input as well.*: give its output a buffer of the h"):
+            model.run_by_index(0, inputs, [outputs[0], fb.TensorBuffer.from_gl_buffer(fb.GlBuffer(X.nbytes))])
+
+
 def test_states_stay_on_the_gpu() -> None:
     """Names are those of the signature's tensors; states are none of them."""
     content, pictures = recurrent(signature="serve"), frames(3)
