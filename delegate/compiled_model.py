@@ -282,7 +282,7 @@ class CompiledModel(Uncopied):
         return self._create(signature, tensor_named(signature, "inputs", input_name))
 
     def create_output_buffer_by_name(self, signature_key: str, output_name: str) -> TensorBuffer:
-        """Make memory for an output: see ``create_input_buffer_by_name``. It is the host's if the output is an input."""
+        """Make memory for an output, as for an input. It is the host's if the output is an input as well."""
         signature = self._signature(signature_key)
         return self._create_output(signature, tensor_named(signature, "outputs", output_name))
 

@@ -382,7 +382,7 @@ class Interpreter(Uncopied, litert.Interpreter):
                 f"after a run, with ensure_tensor_data_is_readable({source})"
             )
         if not subgraph_index and delegate.engine.main.is_bound_input(tensor_index):
-            raise BindingError(f"tensor {tensor_index} is an input that is bound to an object: read that object")
+            raise BindingError(f"tensor {tensor_index} is an input that is bound to an object: read that")
         if delegate.is_readable(tensor_index, subgraph_index):
             return
         if delegate.engine.closed or self._model.subgraphs[subgraph_index].tensors[tensor_index].variable:
@@ -427,7 +427,7 @@ class Interpreter(Uncopied, litert.Interpreter):
             delegate.engine.main.input_set(tensor_index)
 
     def _check_settable(self, tensor_index: int) -> None:
-        """Raise BindingError if a value of the tensor would not be read: an object is bound, or an output is fed back."""
+        """Raise BindingError if nothing would read a value of the tensor: an object is bound, or an output fed back."""
         delegate = self._gpu_delegate
         if delegate is not None:
             if delegate.is_bound(tensor_index):

@@ -379,7 +379,7 @@ def test_an_output_that_is_an_input_has_its_value(context: fb.GlContext) -> None
         for given in (inputs[0], host):
             model.run_by_index(0, [given], outputs)
             assert np.array_equal(made(outputs[0]), -X) and np.array_equal(made(outputs[1]), X)
-        with pytest.raises(fb.BindingError, match="tensor 0 'x' is an input as well.*: give its output a buffer of the h"):
+        with pytest.raises(fb.BindingError, match=r"tensor 0 'x' is an input as well.*: give its output a buffer"):
             model.run_by_index(0, inputs, [outputs[0], fb.TensorBuffer.from_gl_buffer(fb.GlBuffer(X.nbytes))])
 
 

@@ -240,7 +240,7 @@ def test_the_value_of_a_bound_input_is_in_its_object_alone(context: fb.GlContext
     interpreter.allocate_tensors()
     interpreter.invoke()
     close(interpreter.get_tensor(1), -X)
-    with pytest.raises(fb.BindingError, match="tensor 0 is an input that is bound to an object: read that object"):
+    with pytest.raises(fb.BindingError, match="tensor 0 is an input that is bound to an object: read that"):
         interpreter.get_tensor(0)
     run_signature = interpreter.get_signature_runner("serve")
     result = run_signature()
