@@ -369,8 +369,8 @@ class Interpreter(Uncopied, litert.Interpreter):
             self._gpu_delegate.ensure_tensor_data_is_readable(tensor_index)
 
     def _check_readable(self, tensor_index: int, subgraph_index: int = 0) -> None:
-        """Raise BindingError for an output that is still on the GPU, and for an input that one feeds or that is bound; a
-        state is copied.
+        """Raise BindingError for an output that is still on the GPU, and for an input that is bound or that an output
+        feeds. A state is copied.
         """
         delegate = self._gpu_delegate
         if delegate is None:
