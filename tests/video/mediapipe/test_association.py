@@ -123,7 +123,7 @@ def test_regions_are_those_of_the_tracker(kind: Kind, count: int) -> None:
     content = detecting(detector, kind, letterbox(SIZE), SIZE, 32, Settings(count, 0.4, overlap=overlap))
     find, join = Model(content), associate if kind.later_stays else associate_hands
     graph, more = AnswerGraph(), 0
-    place = Model(graph.build(regions(graph, graph.input((count, COLUMNS)), SIZE, 32)))
+    place = Model(graph.build(regions(graph, graph.input((count, COLUMNS)), SIZE, 32, turns_depths=kind.turns_depths)))
     for _ in range(60):
         outputs = random.outputs()
         found = found_by(kind, random.anchors, outputs, count)

@@ -3,16 +3,28 @@
 from __future__ import annotations
 
 import math
+import zlib
 
 import cv2
 import numpy as np
 import pytest
 
+from framebind.video.mediapipe.calculators import c_math
 from framebind.video.mediapipe.calculators.anchors import anchor_middles
-from framebind.video.mediapipe.calculators.detections import Detections, decode_detections, project_detections
+from framebind.video.mediapipe.calculators.detections import (
+    Detections,
+    decode_detections,
+    project_detections,
+    without_bars,
+)
 from framebind.video.mediapipe.calculators.face_geometry import CanonicalFace, face_matrix
 from framebind.video.mediapipe.calculators.heat_maps import refine_landmarks
-from framebind.video.mediapipe.calculators.landmarks import decode_landmarks, project_landmarks, turn_world_landmarks
+from framebind.video.mediapipe.calculators.landmarks import (
+    decode_landmarks,
+    project_in_square,
+    project_landmarks,
+    turn_world_landmarks,
+)
 from framebind.video.mediapipe.calculators.masks import warp_mask
 from framebind.video.mediapipe.calculators.procrustes import similarity
 from framebind.video.mediapipe.calculators.rectangles import (
@@ -114,6 +126,41 @@ def test_a_crop_is_opencvs(turn: float, replicate: bool) -> None:
     assert np.abs(cropped.astype(int) - expected).max() <= 1  # a half is rounded either way
 
 
+@pytest.mark.parametrize(
+    ("rectangle", "replicate", "expected"),
+    [
+        ((0.41, 0.57, 0.5, 0.66, 0.7), True, 767817690),
+        ((0.9, 0.1, 0.4, 0.5, -2.2), True, 2998299719),
+        ((0.5, 0.5, 1, 1, 0), False, 2301148862),
+    ],
+)
+def test_a_crop_has_the_bits_of_opencv_4(rectangle: tuple[float, ...], replicate: bool, expected: int) -> None:
+    """The checksums are those of ``boxPoints``, ``getPerspectiveTransform`` and ``warpPerspective`` of OpenCV 4.11."""
+    v, u = np.mgrid[:90, :120]
+    picture = (np.stack([u * 7 + v * 3, u * v, u * u + v * 5], axis=-1) % 256).astype(np.uint8)
+    region = region_of(np.array(rectangle, np.float32), (120, 90), aspect=None if replicate else 1.0)
+    assert zlib.crc32(crop_region(picture, region, (64, 64), replicate=replicate).tobytes()) == expected
+
+
+def test_a_region_without_an_area_is_one_pixel() -> None:
+    cropped = crop_region(np.full((8, 8, 3), 7, np.uint8), Region(4, 4, 0, 0, 0.0), (4, 4))
+    assert cropped.shape == (4, 4, 3) and (cropped == 7).all()
+
+
+def test_functions_are_those_of_float32() -> None:
+    x, y = RANDOM.normal(0, 3, (2, 500)).astype(np.float32)
+    pairs = [
+        (c_math.cosine(x), np.cos(x.astype(float))), (c_math.sine(x), np.sin(x.astype(float))),
+        (c_math.angle_of(x, y), np.arctan2(y.astype(float), x)),
+        (c_math.sigmoid(x), 1 / (1 + np.exp(-x.astype(float)))),
+    ]  # fmt: skip
+    for found, exact in pairs:
+        assert found.dtype == np.float32
+        np.testing.assert_allclose(found, exact, rtol=3e-7)
+    assert c_math.sigmoid(np.float32([-1000, 1000])).tolist() == [0, 1]
+    assert c_math.cosine(0.0).shape == () and c_math.angle_of(np.zeros((2, 3)), 1.0).shape == (2, 3)
+
+
 def test_a_mask_is_warped_as_opencv_does() -> None:
     mask = RANDOM.random((32, 32)).astype(np.float32)
     region = Region(24, 20, 64, 64, 0.0)
@@ -131,7 +178,24 @@ def test_landmarks_go_from_the_region_to_the_picture() -> None:
     projected = project_landmarks(landmarks, region_matrix(region, (100, 80)))[0]
     assert projected[:2].tolist() == pytest.approx([0.5, 30 / 80])  # 10 to the right of the middle: 10 down
     assert projected[2] == pytest.approx(0.5 * 20 / 80)  # the region's width, which lies along the picture's height
-    assert turn_world_landmarks(np.array([[1.0, 0, 3]]), math.pi / 2)[0].tolist() == pytest.approx([0, 1, 3])
+    assert turn_world_landmarks(np.array([[1.0, 0, 3]]), math.pi / 2)[0].tolist() == pytest.approx([0, 1, 3], abs=1e-7)
+
+
+def test_a_square_has_its_own_depth() -> None:
+    """MediaPipe's projection by a rectangle scales depths by its normalized width, also if it is turned."""
+    rectangle = np.array([0.4, 0.6, 0.2, 0.4, 1.1], np.float32)  # 20 x 20 pixels of 100 x 50
+    landmarks = RANDOM.random((9, 5)).astype(np.float32)
+    projected = project_in_square(landmarks, rectangle)
+    expected = project_landmarks(landmarks, region_matrix(region_of(rectangle, (100, 50)), (100, 50)))
+    np.testing.assert_allclose(projected[:, [0, 1, 3, 4]], expected[:, [0, 1, 3, 4]], atol=1e-6)
+    np.testing.assert_allclose(projected[:, 2], landmarks[:, 2] * 0.2, rtol=1e-6)
+
+
+def test_bars_are_taken_off() -> None:
+    for size in ((100, 50), (30, 90), (64, 64)):
+        found = Detections(RANDOM.random((3, 8)).astype(np.float32), np.ones(3, np.float32))
+        expected = project_detections(found, region_matrix(region_of(WHOLE, size, aspect=1.0), size))
+        np.testing.assert_allclose(without_bars(found, size).places[:, 4:], expected.places[:, 4:], atol=1e-5)
 
 
 def test_heat_maps_move_landmarks_that_they_are_sure_of() -> None:

@@ -62,10 +62,11 @@ def run(content: bytes, *values: Array) -> list[Array]:
     return [interpreter.get_tensor(detail["index"]) for detail in outputs]
 
 
-def following(size: tuple[int, int], side: int, count: int) -> bytes:
+def following(size: tuple[int, int], side: int, count: int, *, turns_depths: bool = True) -> bytes:
     """A model from tracks to regions."""
     graph = AnswerGraph()
-    return graph.build(tracks.regions(graph, graph.input((count, tracks.COLUMNS)), size, side))
+    given = graph.input((count, tracks.COLUMNS))
+    return graph.build(tracks.regions(graph, given, size, side, turns_depths=turns_depths))
 
 
 def tracks_of(rectangles: Array, there: float = 1) -> Array:
@@ -129,13 +130,14 @@ def test_tracks_are_joined_as_rectangles_are(followed: int, later_stays: bool, f
         assert not joined[len(expected) :].any()
 
 
-def test_regions_are_placed_as_crops_are() -> None:
+@pytest.mark.parametrize("turns_depths", [True, False])
+def test_regions_are_placed_as_crops_are(turns_depths: bool) -> None:
     rows = rectangles(4)
-    (found,) = run(following(SIZE, 192, 4), tracks_of(rows, there=0))
+    (found,) = run(following(SIZE, 192, 4, turns_depths=turns_depths), tracks_of(rows, there=0))
     for region, row in zip(found, rows, strict=True):
         matrix = region_matrix(region_of(row, SIZE), SIZE)
         expected = sampled_region(matrix * PIXELS[:, None], 192)
-        expected[7] = math.hypot(matrix[0, 0], matrix[1, 0]) * SIZE[0]
+        expected[7] = (math.hypot(matrix[0, 0], matrix[1, 0]) if turns_depths else row[2]) * SIZE[0]
         np.testing.assert_allclose(region, expected, rtol=1e-5, atol=1e-3)
 
 

@@ -47,15 +47,10 @@ def test_a_hand_is_where_its_region_is() -> None:
     landmarks = points(result.hand_landmarks[0]) * [*SIZE, SIZE[0]]
     length = 2.6 * 24 / 192 * 400  # the letterbox is a square of 400 pixels
     assert np.hypot(*(landmarks[-1] - landmarks[0])[:2]) == pytest.approx(length, rel=1e-5)
-    assert landmarks[0, 2] == pytest.approx(1.6 / 32 / 0.4 * _z_scale(landmarks) * SIZE[0], rel=1e-4)
+    assert landmarks[0, 2] == pytest.approx(1.6 / 32 / 0.4 * length, rel=1e-4)
     world = points(result.hand_world_landmarks[0])
     assert np.hypot(*(world[-1] - world[0])[:2]) == pytest.approx(32, rel=1e-5)  # turned, not scaled
     assert np.allclose(world[:, 2], 1.6)
-
-
-def _z_scale(landmarks: np.ndarray) -> float:
-    """The length of the region's width, normalized over the picture."""
-    return float(np.hypot(*((landmarks[-1] - landmarks[0])[:2] / SIZE)))
 
 
 def test_hands_are_counted_and_lost() -> None:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ...vision.ssd import sigmoid
+from .c_math import sigmoid
 
 Array = npt.NDArray[Any]
 
@@ -41,6 +41,16 @@ def decode_detections(boxes: Array, logits: Array, anchors: Array, side: int, th
     return Detections(places[sound], scores[chosen][sound].astype(np.float32))
 
 
+def without_bars(found: Detections, size: tuple[int, int]) -> Detections:
+    """The detections in a whole picture of ``size`` that a square network saw with bars, in the picture's coordinates
+    (DetectionLetterboxRemovalCalculator): as ``project_detections``, with other roundings.
+    """
+    one, aspect = np.float32(1), np.float32(size[1]) / np.float32(size[0])
+    bars = np.array([max(one - one / aspect, 0), max(one - aspect, 0)], np.float32) / np.float32(2)
+    twice = np.tile(bars, found.places.shape[1] // 2)
+    return Detections((found.places - twice) / (one - (twice + twice)), found.scores)
+
+
 def project_detections(found: Detections, matrix: Array) -> Detections:
     """The detections in the picture from which a region was cropped (DetectionProjectionCalculator).
 
@@ -52,7 +62,9 @@ def project_detections(found: Detections, matrix: Array) -> Detections:
         return found
     corners = places[:, [0, 1, 2, 1, 2, 3, 0, 3]].reshape(-1, 4, 2)
     points = np.concatenate([corners, places[:, 4:].reshape(len(places), -1, 2)], axis=1)
-    points = points @ matrix[:, :2].T + matrix[:, 2]
+    points = np.stack(
+        [points[..., 0] * across + points[..., 1] * down + start for across, down, start in matrix], axis=-1
+    )
     corners = points[:, :4]
     boxes = np.concatenate([corners.min(axis=1), corners.max(axis=1)], axis=1)
     return Detections(

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ...vision.ssd import sigmoid
+from .c_math import sigmoid
 
 Array = npt.NDArray[Any]
 
@@ -29,12 +29,17 @@ def refine_landmarks(landmarks: Array, heat_maps: Array) -> Array:
     row = np.trunc(landmarks[:, 1] * height).astype(np.int64)[:, None, None] + reach[None, :, None]
     inside = (column >= 0) & (column < width) & (row >= 0) & (row < height)
     values = heat_maps[np.clip(row, 0, height - 1), np.clip(column, 0, width - 1), np.arange(count)[:, None, None]]
-    weights = np.where(inside, sigmoid(values), 0)
-    total = weights.sum(axis=(1, 2))
+    weights = np.where(inside, sigmoid(values), np.float32(0))
+    total = _sums(weights)
     middle = inside[:, KERNEL // 2, KERNEL // 2]
     moved = middle & (weights.max(axis=(1, 2)) >= LEAST_CONFIDENCE)
-    safe = np.where(total > 0, total, 1)
+    safe = np.where(total > 0, total, np.float32(1))
     refined = landmarks.copy()
-    refined[moved, 0] = ((weights * column).sum(axis=(1, 2)) / width / safe)[moved]
-    refined[moved, 1] = ((weights * row).sum(axis=(1, 2)) / height / safe)[moved]
+    refined[moved, 0] = (_sums(weights * column.astype(np.float32)) / np.float32(width) / safe)[moved]
+    refined[moved, 1] = (_sums(weights * row.astype(np.float32)) / np.float32(height) / safe)[moved]
     return refined
+
+
+def _sums(values: Array) -> Array:
+    """The sums (n) of float32 values (n, rows, columns), one added after the other."""
+    return np.cumsum(values.reshape(len(values), -1), axis=1, dtype=np.float32)[:, -1]

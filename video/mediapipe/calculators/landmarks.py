@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ...vision.ssd import sigmoid
+from .c_math import cosine, sigmoid, sine
 
 Array = npt.NDArray[Any]
 
@@ -26,16 +26,31 @@ def decode_landmarks(values: Array, count: int, side: int, depth: float = 1.0) -
 
 def project_landmarks(landmarks: Array, matrix: Array) -> Array:
     """The landmarks in the picture. ``matrix`` (2, 3) is ``regions.region_matrix``; z scales as the region's width."""
-    projected = landmarks.copy()
-    projected[:, :2] = landmarks[:, :2] @ matrix[:, :2].T + matrix[:, 2]
+    projected, (x, y) = landmarks.copy(), landmarks[:, :2].T
+    for number, (across, down, start) in enumerate(matrix):
+        projected[:, number] = x * across + y * down + start
     projected[:, 2] *= np.float32(math.hypot(matrix[0, 0], matrix[1, 0]))
+    return projected
+
+
+def project_in_square(landmarks: Array, rectangle: Array) -> Array:
+    """The landmarks (n, 3 or more) in the picture, of a region that is a square: as ``project_landmarks``, with other
+    roundings. ``rectangle`` (5) is the region's.
+    """
+    x, y, width, height, rotation = rectangle.astype(np.float32)
+    right, up = cosine(rotation), sine(rotation)
+    across, down = (landmarks[:, :2] - np.float32(0.5)).T
+    projected = landmarks.copy()
+    projected[:, 0] = (right * across - up * down) * width + x
+    projected[:, 1] = (up * across + right * down) * height + y
+    projected[:, 2] = landmarks[:, 2] * width
     return projected
 
 
 def turn_world_landmarks(landmarks: Array, rotation: float) -> Array:
     """World landmarks (n, 3 or more), in metres, turned with their region (WorldLandmarkProjectionCalculator)."""
     turned = landmarks.copy()
-    cosine, sine = math.cos(rotation), math.sin(rotation)
-    turned[:, 0] = cosine * landmarks[:, 0] - sine * landmarks[:, 1]
-    turned[:, 1] = sine * landmarks[:, 0] + cosine * landmarks[:, 1]
+    right, up = cosine(rotation), sine(rotation)
+    turned[:, 0] = right * landmarks[:, 0] - up * landmarks[:, 1]
+    turned[:, 1] = up * landmarks[:, 0] + right * landmarks[:, 1]
     return turned

@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from .c_math import angle_of, cosine, sine
+
 Array = npt.NDArray[Any]
 Size = tuple[int, int]
 
@@ -29,8 +31,9 @@ def rotations(start: Array, end: Array, size: Size, target: float) -> Array:
 
     ``target`` is counter-clockwise from the x axis: pi / 2 is upwards.
     """
-    x, y = ((end - start) * np.array(size, np.float32)).T
-    return wrapped(target - np.arctan2(-y, x)).astype(np.float32)
+    pixels = np.array(size, np.float32)
+    x, y = (end.astype(np.float32) * pixels - start.astype(np.float32) * pixels).T
+    return wrapped((np.float32(target) - angle_of(x, -y)).astype(np.float64)).astype(np.float32)
 
 
 def box_rectangles(places: Array, start: int, end: int, size: Size, target: float) -> Array:
@@ -40,8 +43,8 @@ def box_rectangles(places: Array, start: int, end: int, size: Size, target: floa
     """
     points = places[:, 4:].reshape(len(places), (places.shape[1] - 4) // 2, 2)
     angles = rotations(points[:, start], points[:, end], size, target)
-    corners = places[:, :4]
-    return np.column_stack([(corners[:, :2] + corners[:, 2:]) / 2, corners[:, 2:] - corners[:, :2], angles])
+    first, sides = places[:, :2], places[:, 2:4] - places[:, :2]
+    return np.column_stack([first + sides / 2, sides, angles])
 
 
 def landmark_rectangle(landmarks: Array, start: int, end: int, size: Size, target: float) -> Array:
@@ -57,8 +60,10 @@ def landmark_rectangle(landmarks: Array, start: int, end: int, size: Size, targe
 def alignment_rectangles(middles: Array, ends: Array, size: Size, target: float = math.pi / 2) -> Array:
     """The squares (n, 5) around ``middles`` (n, 2), which reach to ``ends`` (AlignmentPointsRectsCalculator)."""
     pixels = np.array(size, np.float32)
-    sides = 2 * np.sqrt((((ends - middles) * pixels) ** 2).sum(axis=1, keepdims=True))
-    return np.column_stack([middles, sides / pixels, rotations(middles, ends, size, target)])
+    start, end = (each.astype(np.float32) * pixels for each in (middles, ends))
+    across, down = (end - start).T
+    sides = np.sqrt(across * across + down * down)[:, None] * np.float32(2)
+    return np.column_stack([start / pixels, sides / pixels, rotations(middles, ends, size, target)])
 
 
 def hand_rectangle(landmarks: Array, size: Size) -> Array:
@@ -67,18 +72,23 @@ def hand_rectangle(landmarks: Array, size: Size) -> Array:
     It is HandLandmarksToRectCalculator: the line from the wrist to the mean of the knuckles (half the middle finger's,
     a quarter each of its neighbours') is upright, and the bounds are those in the turned picture.
     """
-    pixels = np.array(size, np.float32)
-    points = landmarks[:, :2] * pixels
-    knuckles = (points[5] + points[13]) / 2
-    x, y = (knuckles + points[9]) / 2 - points[0]
-    angle = float(wrapped(np.float32(math.pi / 2) - np.arctan2(-y, x)))
+    columns, rows = (np.float32(each) for each in size)
+    points = landmarks[:, :2].astype(np.float32)
+    knuckles = ((points[5] + points[13]) / 2 + points[9]) / 2
+    x, y = knuckles * (columns, rows) - points[0] * (columns, rows)
+    angle = wrapped((np.float32(math.pi / 2) - angle_of(x, -y)).astype(np.float64)).astype(np.float32)
+    right, up = cosine(angle), sine(angle)
     bounding = points[list(HAND_KNUCKLES)]
-    origin = (bounding.min(axis=0) + bounding.max(axis=0)) / 2
-    back = np.array([[math.cos(angle), math.sin(angle)], [-math.sin(angle), math.cos(angle)]], np.float32)
-    turned = (bounding - origin) @ back.T
-    low, high = turned.min(axis=0), turned.max(axis=0)
-    middle = (low + high) / 2 @ back + origin
-    return np.array([*(middle / pixels), *((high - low) / pixels), angle], np.float32)
+    origin = (bounding.max(axis=0) + bounding.min(axis=0)) / 2
+    across, down = ((bounding - origin) * (columns, rows)).T
+    turned = np.stack([across * right + down * up, down * right - across * up])
+    high, low = turned.max(axis=1), turned.min(axis=1)
+    middle, sides = (high + low) / 2, high - low
+    moved = (
+        middle[0] * right - middle[1] * up + columns * origin[0],
+        middle[0] * up + middle[1] * right + rows * origin[1],
+    )
+    return np.array([moved[0] / columns, moved[1] / rows, sides[0] / columns, sides[1] / rows, angle], np.float32)
 
 
 def transform_rectangles(
@@ -90,8 +100,9 @@ def transform_rectangles(
     """
     x, y, width, height, angle = rectangles.astype(np.float32).T
     columns, rows = size
-    x = x - rows * height * shift_y * np.sin(angle) / columns
-    y = y + height * shift_y * np.cos(angle)
+    if shift_y:
+        x = x - rows * height * shift_y * sine(angle) / columns
+        y = y + rows * height * shift_y * cosine(angle) / rows
     if square:
         long = np.maximum(width * columns, height * rows)
         width, height = long / columns, long / rows

@@ -12,6 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from .c_math import cosine, sine
+
 Array = npt.NDArray[Any]
 Size = tuple[int, int]
 
@@ -40,24 +42,32 @@ def region_of(rectangle: Array, size: Size, aspect: float | None = None) -> Regi
     With ``aspect``, height over width of the network's input, the shorter side grows until the region has it: the
     letterbox.
     """
-    x, y, width, height, rotation = (float(value) for value in rectangle)
-    width, height = width * size[0], height * size[1]
+    x, y, width, height, rotation = rectangle.astype(np.float32)
+    columns, rows = np.float32(size[0]), np.float32(size[1])
+    width, height = width * columns, height * rows
     if aspect is not None:
-        if aspect * width > height:
-            height = width * aspect
+        if np.float32(aspect) * width > height:
+            height = width * np.float32(aspect)
         else:
-            width = height / aspect
-    return Region(x * size[0], y * size[1], width, height, rotation)
+            width = height / np.float32(aspect)
+    return Region(*(float(each) for each in (x * columns, y * rows, width, height, rotation)))
 
 
 def region_matrix(region: Region, size: Size) -> Array:
     """The matrix (2, 3), float32, that takes a point of the region to a point of the picture, both normalized."""
-    cosine, sine = math.cos(region.rotation), math.sin(region.rotation)
-    turned = np.array(
-        [[region.width * cosine, -region.height * sine], [region.width * sine, region.height * cosine]], np.float64
+    x, y, width, height = (np.float32(each) for each in region[:4])
+    right, up = cosine(region.rotation), sine(region.rotation)
+    across, down = (np.float32(1) / np.float32(each) for each in size)
+    half = np.float32(0.5)
+    left = -half * width * right + half * height * up + x
+    top = -half * height * right - half * width * up + y
+    return np.array(
+        [
+            [width * right * across, -height * up * across, left * across],
+            [width * up * down, height * right * down, top * down],
+        ],
+        np.float32,
     )
-    moved = np.array([region.x, region.y]) - turned.sum(axis=1) / 2
-    return (np.column_stack([turned, moved]) / np.array(size, np.float64)[:, None]).astype(np.float32)
 
 
 def crop_region(picture: Array, region: Region, side: Size, *, replicate: bool = True) -> Array:
@@ -68,15 +78,46 @@ def crop_region(picture: Array, region: Region, side: Size, *, replicate: bool =
     without them landmarks of a small region move by a hundredth of the picture. Outside of the picture are its border's
     values, or zeros without ``replicate``.
     """
-    cosine, sine = math.cos(region.rotation), math.sin(region.rotation)
-    u = ((np.arange(side[0]) / side[0] - 0.5) * region.width)[None, :]
-    v = ((np.arange(side[1]) / side[1] - 0.5) * region.height)[:, None]
-    x = np.rint((region.x + u * cosine - v * sine) * STEPS).astype(np.int32)
-    y = np.rint((region.y + u * sine + v * cosine) * STEPS).astype(np.int32)
+    matrix = _homography(_corners(region), side)
+    u, v = np.arange(side[0])[None, :], np.arange(side[1])[:, None]
+    x, y, scale = (across * u + (down * v + start) for across, down, start in matrix)
+    x, y = (np.rint(each * (STEPS / scale)).astype(np.int32) for each in (x, y))
     if not replicate:
         picture = np.pad(picture, ((1, 1), (1, 1), (0, 0)))
         x, y = x + STEPS, y + STEPS
     return _sample(picture, x, y)
+
+
+def _corners(region: Region) -> Array:
+    """Lower left, upper left, upper right and lower right corner (4, 2), rounded as OpenCV's ``boxPoints``."""
+    middle, (width, height) = np.array(region[:2], np.float32), np.array(region[2:4], np.float32)
+    degrees = np.float32(np.float32(region.rotation) * np.float32(180) / math.pi)
+    angle = float(degrees) * math.pi / 180
+    half = np.float32(0.5)
+    right, up = np.float32(math.cos(angle)) * half, np.float32(math.sin(angle)) * half
+    first = np.array([middle[0] - up * height - right * width, middle[1] + right * height - up * width])
+    second = np.array([middle[0] + up * height - right * width, middle[1] - right * height - up * width])
+    return np.stack([first, second, 2 * middle - first, 2 * middle - second])
+
+
+def _homography(corners: Array, side: Size) -> Array:
+    """The matrix (3, 3) from a picture of ``side`` to its ``corners`` (4, 2): corners that are rounded are those of no
+    affine map.
+    """
+    width, height = side
+    places = np.array([[0, height], [0, 0], [width, 0], [width, height]], np.float64)
+    ones, zeros = np.ones((4, 1)), np.zeros((4, 3))
+    points = corners.astype(np.float64)
+    rows = [
+        np.hstack([places, ones, zeros, -places * points[:, :1]]),
+        np.hstack([zeros, places, ones, -places * points[:, 1:]]),
+    ]
+    try:
+        found = np.linalg.solve(np.vstack(rows), points.T.ravel())
+    except np.linalg.LinAlgError:  # a region without an area
+        across, down = (points[2] - points[1]) / width, (points[0] - points[1]) / height
+        found = np.append(np.column_stack([across, down, points[1]]), [0, 0])
+    return np.append(found, 1.0).reshape(3, 3)
 
 
 def _sample(picture: Array, x: Array, y: Array) -> Array:

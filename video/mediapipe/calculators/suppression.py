@@ -34,7 +34,7 @@ def suppress_weighted(found: Detections, threshold: float) -> Detections:
         near = overlaps(found.places[best], found.places[rest]) > threshold
         group = rest[near] if near.any() else rest[:1]
         weights = found.scores[group, None]
-        places.append((found.places[group] * weights).sum(axis=0) / weights.sum())
+        places.append(_sum(found.places[group] * weights) / _sum(weights))
         kept.append(int(best))
         if not near.any():
             break  # a box without an area overlaps nothing, not even itself
@@ -42,3 +42,8 @@ def suppress_weighted(found: Detections, threshold: float) -> Detections:
     if not kept:
         return found
     return Detections(np.stack(places).astype(np.float32), found.scores[kept])
+
+
+def _sum(rows: Array) -> Array:
+    """The sum of rows, one added after the other."""
+    return np.cumsum(rows, axis=0, dtype=np.float32)[-1]

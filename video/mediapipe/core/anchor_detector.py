@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 
 from ..calculators.anchors import anchor_middles
-from ..calculators.detections import Detections, decode_detections, project_detections
-from ..calculators.regions import region_matrix, region_of
+from ..calculators.detections import Detections, decode_detections, project_detections, without_bars
+from ..calculators.regions import WHOLE, region_matrix, region_of
 from ..calculators.suppression import suppress_weighted
 from .network import TaskNetwork
 
@@ -19,7 +20,8 @@ class AnchorDetector:
     """A network with boxes and ``points`` key points at anchors.
 
     ``strides`` are those of its layers, which have ``per_layer`` anchors in each cell. ``confidence`` is the least
-    score, and ``overlap`` the share of two boxes above which they are one thing.
+    score, and ``overlap`` the share of two boxes above which they are one thing. ``removes_bars`` chooses the roundings
+    of ``without_bars`` for whole pictures.
     """
 
     def __init__(
@@ -31,12 +33,14 @@ class AnchorDetector:
         overlap: float,
         *,
         per_layer: int = 2,
+        removes_bars: bool = False,
     ) -> None:
         side = network.shapes[0][1]
         self._anchors = anchor_middles(side, strides, per_layer)
         count = len(self._anchors)
         self._network = network.expect((1, side, side, 3), (1, count, 4 + 2 * points), (1, count, 1))
         self._side, self._confidence, self._overlap = side, confidence, overlap
+        self._removes_bars = removes_bars
 
     def find(self, pixels: Any, rectangle: Array) -> Detections:
         """The detections in a rectangle (5) of a picture, best first, in its coordinates."""
@@ -45,4 +49,7 @@ class AnchorDetector:
         outputs = self._network.run_on(pixels, region, replicate=False)
         boxes, logits = outputs[0], outputs[1]
         found = decode_detections(boxes[0], logits.ravel(), self._anchors, self._side, self._confidence)
-        return project_detections(suppress_weighted(found, self._overlap), region_matrix(region, size))
+        kept = suppress_weighted(found, self._overlap)
+        if self._removes_bars and np.array_equal(rectangle, WHOLE):
+            return without_bars(kept, size)
+        return project_detections(kept, region_matrix(region, size))

@@ -83,9 +83,9 @@ class TaskNetwork:
         if kind.kind in "iu":
             return pixels if kind == np.uint8 else pixels.astype(np.int16) - 128
         mean, std = (self.metadata.mean or (0.0,)), (self.metadata.std or (1.0,))
-        scale = np.array([1 / (255 * each) for each in std], np.float32)
+        scale = np.array([1 / (255 * each) for each in std], np.float32).astype(np.float64)
         offset = np.array([-one / each for one, each in zip(mean, std, strict=True)], np.float32)
-        return pixels * scale + offset
+        return (pixels * scale + offset).astype(np.float32)  # rounded once, as a fused product is
 
 
 def check_shapes(

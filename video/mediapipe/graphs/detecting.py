@@ -52,6 +52,8 @@ class Kind:
     """Whether what is found comes before what is followed, and not behind it."""
     joins_all: bool = False
     """Whether all that is found is joined with what is followed, and not only the best, as many as are looked for."""
+    turns_depths: bool = False
+    """Whether depths scale with the width of the turned region: see ``regions``."""
     is_circle: bool = False
     """Whether a region is around the circle with the line from its middle to a point on it, not around the box."""
 
@@ -88,4 +90,4 @@ def detecting(detector: bytes, kind: Kind, matrix: Array, size: Size, side: int,
         previous = graph.input((settings.count, COLUMNS))
         rule = {"later_stays": kind.later_stays, "found_first": kind.found_first}
         found = associate(graph, previous, found, settings.overlap, **rule)
-    return graph.build(regions(graph, found, size, side))
+    return graph.build(regions(graph, found, size, side, turns_depths=kind.turns_depths))

@@ -21,7 +21,7 @@ MOST_BOUNDS = np.array([[3e38, 3e38, 0, 0]], np.float32)
 """Right and bottom of a face are not less than 0: see ``landmark_rectangle``."""
 FACE = Kind(
     strides=(8, 16, 16, 16), points=6, overlap=0.5, line=(0, 1), target=0.0, scale=MARGIN, shift=0.0,
-    square=False, later_stays=True,
+    square=False, later_stays=True, turns_depths=True,
 )  # fmt: skip
 
 
@@ -56,7 +56,10 @@ def looking(
     made = [graph.join([*rows, graph.binary("MUL", likely, there)], 1)]
     if settings.follows:
         tracks = next_tracks(graph, points, around, there)
-        made += [tracks, regions(graph, without_overlapped(graph, tracks, settings.overlap), size, side)]
+        made += [
+            tracks,
+            regions(graph, without_overlapped(graph, tracks, settings.overlap), size, side, turns_depths=True),
+        ]
     return graph.build(*made, *after), feedback
 
 

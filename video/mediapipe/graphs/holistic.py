@@ -126,7 +126,8 @@ def finding(detector: bytes, recrop: bytes, size: Size, sides: tuple[int, int], 
     if settings.follows:
         rows = graph.input((1, settings.columns))
         found = [_followed_face(graph, rows, found[0]), _followed_hands(graph, rows, found[1])]
-    return graph.build(*(regions(graph, each, size, side) for each, side in zip(found, sides, strict=True)))
+    kinds = zip(found, sides, (face.FACE.turns_depths, hand.PALM.turns_depths), strict=True)
+    return graph.build(*(regions(graph, each, size, side, turns_depths=turns) for each, side, turns in kinds))
 
 
 def _found_face(graph: AnswerGraph, outputs: list[int], placed: int, side: int, settings: PartSettings) -> int:

@@ -165,20 +165,20 @@ def _corners() -> Array:
     return matrix
 
 
-def regions(graph: AnswerGraph, tracks: int, size: Size, side: int) -> int:
+def regions(graph: AnswerGraph, tracks: int, size: Size, side: int, *, turns_depths: bool = False) -> int:
     """The regions (n, 8) of tracks in a picture of ``size`` for a network with a square input of ``side``.
 
     They are placed as ``crop_region`` places them: pixel (0, 0) of the network is on the region's corner, and pixels
-    are points at whole coordinates.
+    are points at whole coordinates. Depths scale as in ``project_in_square``; with ``turns_depths`` as in
+    ``project_landmarks``.
     """
-    # (1 - ratio^2) sin^2: depths scale with the region's width, which is normalized as the picture's width is
-    sine = graph.part(tracks, 1, 5, 6)
-    turned = graph.linear(graph.binary("MUL", sine, sine), np.array([[(size[0] / size[1]) ** 2 - 1]]), 1.0)
-    numbers = graph.join([tracks, graph.unary("SQRT", turned)], 1)
-    left, right, offset = np.zeros((9, COLUMNS)), np.zeros((9, COLUMNS)), np.zeros(COLUMNS)
+    numbers = graph.join([tracks, _turned(graph, tracks, (size[0] / size[1]) ** 2)], 1) if turns_depths else tracks
+    columns = graph.shape(numbers)[1]
+    left, right, offset = np.zeros((columns, COLUMNS)), np.zeros((columns, COLUMNS)), np.zeros(COLUMNS)
     left[[2, 3, 2, 3, 0, 1, 6, 2], range(COLUMNS)] = 1
-    right[[4, 5, 5, 4, 8], [0, 1, 2, 3, 7]] = 1
-    offset[4:7] = 1
+    right[[4, 5, 5, 4], range(4)] = 1
+    right[COLUMNS:, 7] = 1
+    offset[4 : 7 if turns_depths else 8] = 1
     products = graph.binary("MUL", graph.linear(numbers, left), graph.linear(numbers, right, offset))
     # columns: a, -b, d, e, x, y, there, depth
     half = 0.5 + 0.5 / side
@@ -187,6 +187,14 @@ def regions(graph: AnswerGraph, tracks: int, size: Size, side: int) -> int:
     matrix[[0, 2], [2, 6]], matrix[[1, 3], [2, 6]] = -half, (half, -half)
     moved[[2, 6]] = 0.5
     return graph.linear(products, matrix, moved)
+
+
+def _turned(graph: AnswerGraph, tracks: int, ratio: float) -> int:
+    """The widths (n, 1) of turned regions, normalized by the picture's width and height, in widths of regions that are
+    not turned. ``ratio`` is the square of the picture's width over its height.
+    """
+    sine = graph.part(tracks, 1, 5, 6)
+    return graph.unary("SQRT", graph.linear(graph.binary("MUL", sine, sine), np.array([[ratio - 1]]), 1.0))
 
 
 def corner_matrix(side: int) -> Array:

@@ -11,9 +11,9 @@ import numpy.typing as npt
 
 import framebind as fb
 
-from ..calculators.landmarks import decode_landmarks, project_landmarks, turn_world_landmarks
+from ..calculators.landmarks import decode_landmarks, project_in_square, turn_world_landmarks
 from ..calculators.rectangles import box_rectangles, hand_rectangle, transform_rectangles
-from ..calculators.regions import region_matrix, region_of
+from ..calculators.regions import region_of
 from ..calculators.tracking import associate_hands, distinct_hands
 from ..core.anchor_detector import AnchorDetector
 from ..core.asset import read_files
@@ -126,7 +126,7 @@ class HandLandmarks:
         values, presence, right, world = (outputs[number] for number in range(4))
         landmarks = decode_landmarks(values, COUNT, self._side, DEPTH)
         return Hand(
-            project_landmarks(landmarks, region_matrix(region, size)),
+            project_in_square(landmarks, rectangle),
             turn_world_landmarks(world.reshape(COUNT, 3), region.rotation),
             float(right.ravel()[0]),
             float(presence.ravel()[0]),

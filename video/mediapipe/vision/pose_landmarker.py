@@ -14,7 +14,7 @@ import framebind as fb
 from ...vision.ssd import sigmoid
 from ..calculators.detections import Detections
 from ..calculators.heat_maps import refine_landmarks
-from ..calculators.landmarks import decode_landmarks, project_landmarks, turn_world_landmarks
+from ..calculators.landmarks import decode_landmarks, project_in_square, turn_world_landmarks
 from ..calculators.masks import warp_mask
 from ..calculators.rectangles import alignment_rectangles, transform_rectangles
 from ..calculators.regions import region_matrix, region_of
@@ -135,8 +135,7 @@ class PoseLandmarks:
         outputs = self._network.run_on(pixels, region)
         values, presence, heat_maps, world = (outputs[number] for number in (0, 1, 3, 4))
         landmarks = refine_landmarks(decode_landmarks(values, ALL, self._side), heat_maps[0])
-        matrix = region_matrix(region, size)
-        landmarks = project_landmarks(landmarks, matrix)
+        landmarks = project_in_square(landmarks, rectangle)
         body = landmarks[:COUNT]
         space = turn_world_landmarks(world.reshape(ALL, 3)[:COUNT], region.rotation)
         return Pose(
@@ -144,7 +143,7 @@ class PoseLandmarks:
             np.concatenate([space, body[:, 3:]], axis=1),
             landmarks[COUNT : COUNT + 2, :2],
             float(presence.ravel()[0]),
-            warp_mask(sigmoid(outputs[2][0, ..., 0]), matrix, size) if mask else None,
+            warp_mask(sigmoid(outputs[2][0, ..., 0]), region_matrix(region, size), size) if mask else None,
         )
 
 
@@ -249,7 +248,7 @@ def pose_of(row: Array, size: tuple[int, int], masks: Sequence[Any] = ()) -> Pos
 
 def pose_detector(network: TaskNetwork, confidence: float, overlap: float) -> AnchorDetector:
     """The detector of persons of a network."""
-    return AnchorDetector(network, STRIDES, POINTS, confidence, overlap)
+    return AnchorDetector(network, STRIDES, POINTS, confidence, overlap, removes_bars=True)
 
 
 def pose_rectangles(found: Detections, size: tuple[int, int]) -> Array:
