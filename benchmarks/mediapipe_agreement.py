@@ -260,7 +260,7 @@ def compare(
         if counts[0] == counts[1]:
             distances += _distances(a, b)
             shapes += _shapes(a, b)
-            masks += [(x & y).sum() / max((x | y).sum(), 1) for x, y in zip(a.masks, b.masks, strict=True)]
+            masks += [_overlap(x, y) for x, y in zip(a.masks, b.masks, strict=True)]
     flat, least = (np.concatenate(each) if each else np.zeros(1) for each in (distances, floor))
     return {
         "frames": count, "alike %": 100 * alike / count, "things": len(distances),
@@ -269,6 +269,12 @@ def compare(
         "floor alike %": 100 * floor_alike / count, "floor p50 %": 100 * np.percentile(least, 50),
         "floor p99 %": 100 * np.percentile(least, 99), "floor blendshapes": max(floor_shapes),
     }  # fmt: skip
+
+
+def _overlap(a: Array, b: Array) -> float:
+    """The intersection over union of two masks; 1 if both are empty."""
+    union = (a | b).sum()
+    return float((a & b).sum() / union) if union else 1.0
 
 
 def _distances(a: Found, b: Found) -> list[Array]:
