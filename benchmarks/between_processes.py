@@ -54,7 +54,8 @@ def main(frames: int = 10_000, size: str = "1920x1080", slots: int = 3) -> None:
                 raise SystemExit("the other process reads no frames")
         seconds = time.perf_counter() - began
         exported.close()
-        print(f"{context.renderer}, {exported.road}, {slots} slots: {frames} frames of {size} in {seconds:.1f} s")
+        print(f"{context.renderer}, {exported.road}, {exported.order}")
+        print(f"{slots} slots: {frames} frames of {size} in {seconds:.2f} s, {seconds / frames * 1e3:.2f} ms per frame")
         print(reader.communicate()[0].strip())
         print(fb.transfers)
 

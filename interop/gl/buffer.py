@@ -66,14 +66,9 @@ class GlBuffer(GlObject, BaseBuffer[GlContext]):
     """
 
     def __init__(self, nbytes: int, data: np.ndarray | None = None, *, label: str = "") -> None:
-        context = GlContext.current()
         if not isinstance(nbytes, Integral) or nbytes <= 0:
             raise BindingError(f"a buffer of {nbytes} bytes is impossible: it is a whole number of at least 1")
-        id = context.objects.generate("buffer")
-        self._adopt(context, "buffer", id, label or f"GL buffer {id} ({nbytes} bytes)")
-        self._own("buffer", id)
-        self._hold(nbytes)
-        self._whole = nbytes
+        context, id = self._generate(nbytes, label), self.id
         with kept(context, copied_buffers), checked(context, f"making {self.label} of {nbytes} bytes"):
             context.gl.glBindBuffer(GL.COPY_WRITE_BUFFER, id)
             # Whole words, because shaders address nothing smaller.
@@ -82,6 +77,23 @@ class GlBuffer(GlObject, BaseBuffer[GlContext]):
             context.gl.glBindBuffer(GL.COPY_WRITE_BUFFER, 0)
         if data is not None:
             self.write(data)
+
+    def _generate(self, nbytes: int, label: str) -> GlContext:
+        """Take a new name in the current context."""
+        context = GlContext.current()
+        id = context.objects.generate("buffer")
+        self._adopt(context, "buffer", id, label or f"GL buffer {id} ({nbytes} bytes)")
+        self._own("buffer", id)
+        self._hold(nbytes)
+        self._whole = nbytes
+        return context
+
+    @classmethod
+    def without_storage(cls, nbytes: int, label: str) -> GlBuffer:
+        """Make a buffer of the current context that has no memory yet: the caller gives it some."""
+        buffer = cls.__new__(cls)
+        buffer._generate(nbytes, label)
+        return buffer
 
     def _content(self) -> str:
         return f"{self.nbytes} bytes" if self.is_whole else f"{self.nbytes} bytes from byte {self.offset}"

@@ -24,6 +24,7 @@ _MODULES = (
     *(
         "GL/KHR/parallel_shader_compile",
         "GL/NV/shader_thread_group",
+        "GL/NV/timeline_semaphore",
         "GL/AMD/pinned_memory",
         "GL/EXT/EGL_image_storage",
     ),

@@ -1,6 +1,6 @@
 """Memory that GL does not allocate: imported by file descriptors, or the host's own; semaphores; the GPUs' UUIDs.
 
-The extensions are GL_EXT_memory_object_fd, GL_EXT_semaphore_fd and GL_AMD_pinned_memory.
+The extensions are GL_EXT_memory_object_fd, GL_EXT_semaphore_fd, GL_NV_timeline_semaphore and GL_AMD_pinned_memory.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .khronos import GL
 from .state import copied_buffers, kept, pinned_buffer
 
 MEMORY_EXTENSION, SEMAPHORE_EXTENSION = "GL_EXT_memory_object_fd", "GL_EXT_semaphore_fd"
-PINNED_EXTENSION = "GL_AMD_pinned_memory"
+PINNED_EXTENSION, TIMELINE_EXTENSION = "GL_AMD_pinned_memory", "GL_NV_timeline_semaphore"
 
 
 def device_uuids(context: GlContext) -> list[bytes]:
@@ -42,7 +42,8 @@ def import_buffer(
 
     The buffer is filled with zeros, unless the memory has content already. Raises DeviceError if the driver refuses it.
     """
-    buffer, gl, memory = GlBuffer(nbytes, label=label), context.gl, ctypes.c_uint()
+    # No memory of its own before: to clear that would clear the imported memory on NVIDIA, later than it is written.
+    buffer, gl, memory = GlBuffer.without_storage(nbytes, label), context.gl, ctypes.c_uint()
     with kept(context, copied_buffers), gl_query.checked(context, f"importing the memory of {label}"):
         gl.glCreateMemoryObjectsEXT(1, ctypes.byref(memory))
         context.objects.live["memory object"] += 1
@@ -62,7 +63,7 @@ def pin_buffer(context: GlContext, memory: np.ndarray, label: str) -> GlBuffer:
 
     The memory lives until GL has deleted the buffer. Needs PINNED_EXTENSION. Raises DeviceError if the driver refuses.
     """
-    buffer, gl = GlBuffer(memory.nbytes, label=label), context.gl
+    buffer, gl = GlBuffer.without_storage(memory.nbytes, label), context.gl
     with kept(context, pinned_buffer), gl_query.checked(context, f"pinning the memory of {label}"):
         context.objects.memory[buffer.id] = memory
         gl.glBindBuffer(GL.EXTERNAL_VIRTUAL_MEMORY_BUFFER_AMD, buffer.id)
@@ -93,6 +94,33 @@ class GlSemaphore:
     def wait(self, buffers: list[int]) -> None:
         """Make later GL work wait for the signal, and see the writes to the buffers that came before it."""
         self._context.gl.glWaitSemaphoreEXT(self._id, *_names(buffers), 0, None, None)
+
+
+class GlTimeline:
+    """A semaphore that counts up (TIMELINE_EXTENSION), imported by a file descriptor, which GL then owns.
+
+    Deleted when it is collected.
+    """
+
+    def __init__(self, context: GlContext, descriptor: int) -> None:
+        self._context, gl, name = context, context.gl, ctypes.c_uint()
+        kind = ctypes.c_int(GL.SEMAPHORE_TYPE_TIMELINE_NV)
+        with gl_query.checked(context, "making a semaphore that counts up"):
+            gl.glCreateSemaphoresNV(1, ctypes.byref(name))
+            gl.glSemaphoreParameterivNV(name, GL.SEMAPHORE_TYPE_NV, ctypes.byref(kind))
+        self._id = name.value
+        context.objects.live["semaphore"] += 1
+        weakref.finalize(self, context.objects.defer_delete, "semaphore", self._id).atexit = False
+        _import(context, descriptor, gl.glImportSemaphoreFdEXT, self._id)
+
+    def signal(self, value: int, buffers: list[int]) -> None:
+        """Set it to ``value`` when all GL work issued so far is done and its writes to the buffers are visible outside
+        GL. The value is larger than any before.
+        """
+        gl = self._context.gl
+        gl.glSemaphoreParameterui64vEXT(self._id, GL.TIMELINE_SEMAPHORE_VALUE_NV, ctypes.byref(ctypes.c_uint64(value)))
+        gl.glSignalSemaphoreEXT(self._id, *_names(buffers), 0, None, None)
+        gl.glFlush()  # whoever waits for it cannot make GL submit it
 
 
 def _import(context: GlContext, descriptor: int, function: Callable[..., Any], *arguments: Any) -> None:

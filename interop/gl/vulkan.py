@@ -20,13 +20,16 @@ _API_1_1 = (1 << 22) | (1 << 12)
 _APPLICATION_INFO, _INSTANCE_CREATE_INFO, _DEVICE_QUEUE_CREATE_INFO, _DEVICE_CREATE_INFO = 0, 1, 2, 3
 _MEMORY_ALLOCATE_INFO, _BUFFER_CREATE_INFO = 5, 12
 _PROPERTIES_2, _ID_PROPERTIES = 1000059001, 1000071004
-_SEMAPHORE_CREATE_INFO, _EXPORT_SEMAPHORE, _SEMAPHORE_GET_FD = 9, 1000077000, 1000079001
+_SEMAPHORE_CREATE_INFO, _EXPORT_SEMAPHORE = 9, 1000077000
+_SEMAPHORE_IMPORT_FD, _SEMAPHORE_GET_FD = 1000079000, 1000079001
+_TIMELINE_FEATURES, _SEMAPHORE_TYPE, _SEMAPHORE_WAIT, _TIMELINE = 1000207000, 1000207002, 1000207004, 1
 _EXTERNAL_MEMORY_BUFFER, _EXPORT_MEMORY, _MEMORY_GET_FD = 1000072000, 1000072002, 1000074002
 _OPAQUE_FD, _DEVICE_LOCAL, _HOST_VISIBLE = 1, 1, 2
 _STORAGE_AND_TRANSFER = 0x20 | 0x01 | 0x02
 _PROPERTIES_BYTES = 1024  # more than VkPhysicalDeviceProperties has
 _MEMORY_EXTENSION, _SEMAPHORE_EXTENSION = b"VK_KHR_external_memory_fd", b"VK_KHR_external_semaphore_fd"
-_EXTENSION_NOT_PRESENT = -7
+_TIMELINE_EXTENSION = b"VK_KHR_timeline_semaphore"
+_TIMEOUT, _EXTENSION_NOT_PRESENT, _FEATURE_NOT_PRESENT = 2, -7, -8
 _PAGE_BYTES = 4096
 UUID_BYTES = 16
 
@@ -60,6 +63,12 @@ _BufferCreateInfo: Any = _struct(
 _HandleTypes: Any = _struct("HandleTypes", ("handle_types", _U32))
 _AllocateInfo: Any = _struct("AllocateInfo", ("nbytes", _U64), ("memory_type", _U32))
 _SemaphoreCreateInfo: Any = _struct("SemaphoreCreateInfo", ("flags", _U32))
+_TimelineFeatures: Any = _struct("TimelineFeatures", ("timeline_semaphore", _U32))
+_SemaphoreType: Any = _struct("SemaphoreType", ("kind", _U32), ("value", _U64))
+_ImportSemaphoreInfo: Any = _struct(
+    "ImportSemaphoreInfo", ("semaphore", _U64), ("flags", _U32), ("handle_type", _U32), ("descriptor", ctypes.c_int)
+)
+_WaitInfo: Any = _struct("WaitInfo", ("flags", _U32), ("count", _U32), ("semaphores", _P), ("values", _P))
 _GetFdInfo: Any = _struct("GetFdInfo", ("exported", _U64), ("handle_type", _U32))
 
 
@@ -77,10 +86,13 @@ class VulkanDevice:
     def __init__(self, library: ctypes.CDLL, physical: int) -> None:
         self._library, self._physical = library, physical
         self._device = _P()
+        self._functions: dict[str, Any] = {}
+        self._extensions = (_MEMORY_EXTENSION, _SEMAPHORE_EXTENSION, _TIMELINE_EXTENSION)
         # Not every driver has semaphores that can be exported (lavapipe), and memory alone is of use.
-        status = self._create((_MEMORY_EXTENSION, _SEMAPHORE_EXTENSION))
-        if status == _EXTENSION_NOT_PRESENT:
-            status = self._create((_MEMORY_EXTENSION,))
+        while status := self._create(self._extensions):
+            if status not in (_EXTENSION_NOT_PRESENT, _FEATURE_NOT_PRESENT) or len(self._extensions) == 1:
+                break
+            self._extensions = self._extensions[:-1]
         if status:
             raise DeviceError(f"vkCreateDevice with {_MEMORY_EXTENSION.decode()} failed with VkResult {status}")
 
@@ -88,8 +100,10 @@ class VulkanDevice:
         priority = ctypes.c_float(1.0)
         queue = _QueueCreateInfo(_DEVICE_QUEUE_CREATE_INFO, None, 0, 0, 1, _address(priority))
         names, count = (ctypes.c_char_p * len(extensions))(*extensions), len(extensions)
+        features = _TimelineFeatures(_TIMELINE_FEATURES, None, 1)
+        more = _address(features) if _TIMELINE_EXTENSION in extensions else None
         info = _DeviceCreateInfo(
-            _DEVICE_CREATE_INFO, None, 0, 1, _address(queue), 0, None, count, _address(names), None
+            _DEVICE_CREATE_INFO, more, 0, 1, _address(queue), 0, None, count, _address(names), None
         )
         create = self._library.vkCreateDevice
         return create(_P(self._physical), ctypes.byref(info), None, ctypes.byref(self._device))
@@ -143,17 +157,74 @@ class VulkanDevice:
         finally:
             self._library.vkDestroySemaphore(self._device, semaphore, None)
 
+    def timeline(self, descriptor: int | None = None) -> Timeline:
+        """A new semaphore that counts up from 0, or the one of another process, from its file descriptor.
+
+        Vulkan owns the descriptor then. Raises DeviceError if the driver has none, or refuses it; the descriptor is
+        then closed.
+        """
+        try:
+            if _TIMELINE_EXTENSION not in self._extensions:
+                raise DeviceError(f"the Vulkan driver has no {_TIMELINE_EXTENSION.decode()}")
+            made = Timeline(self, self._new_timeline())
+            if descriptor is not None:
+                info = _ImportSemaphoreInfo(_SEMAPHORE_IMPORT_FD, None, made.handle, 0, _OPAQUE_FD, descriptor)
+                self._check_extension("vkImportSemaphoreFdKHR", info)
+        except DeviceError:
+            if descriptor is not None:
+                os.close(descriptor)
+            raise
+        return made
+
+    def _new_timeline(self) -> int:
+        kind = _SemaphoreType(_SEMAPHORE_TYPE, None, _TIMELINE, 0)
+        export = _HandleTypes(_EXPORT_SEMAPHORE, _address(kind), _OPAQUE_FD)
+        info, semaphore = _SemaphoreCreateInfo(_SEMAPHORE_CREATE_INFO, _address(export), 0), _U64()
+        _call(self._library, "vkCreateSemaphore", self._device, ctypes.byref(info), None, ctypes.byref(semaphore))
+        return semaphore.value
+
+    def export_semaphore(self, semaphore: int) -> int:
+        """A new file descriptor of a semaphore. The API that imports it owns it."""
+        return self._descriptor("vkGetSemaphoreFdKHR", _SEMAPHORE_GET_FD, semaphore)
+
+    def wait(self, semaphore: int, value: int, seconds: float) -> bool:
+        """Block until a timeline has reached ``value``. Returns False if it has not in time."""
+        handles, values = _U64(semaphore), _U64(value)
+        info = _WaitInfo(_SEMAPHORE_WAIT, None, 0, 1, _address(handles), _address(values))
+        wait = self._extension("vkWaitSemaphoresKHR", _P, _P, _U64)
+        status = wait(self._device, ctypes.addressof(info), round(seconds * 1e9))
+        if status < 0:
+            raise DeviceError(f"vkWaitSemaphoresKHR failed with VkResult {status}")
+        return status != _TIMEOUT
+
+    def destroy(self, semaphore: int) -> None:
+        """Destroy a semaphore. Whoever imported it keeps it."""
+        self._library.vkDestroySemaphore(self._device, _U64(semaphore), None)
+
     def _descriptor(self, function: str, kind: int, exported: int) -> int:
-        find = ctypes.CFUNCTYPE(_P, _P, ctypes.c_char_p)(("vkGetDeviceProcAddr", self._library))
+        descriptor = ctypes.c_int(-1)
+        info = _GetFdInfo(kind, None, exported, _OPAQUE_FD)
+        self._check_extension(function, info, ctypes.addressof(descriptor))
+        return descriptor.value
+
+    def _check_extension(self, function: str, info: Any, *results: int) -> None:
+        """Call an extension's function of a device, a structure and results. Raises DeviceError if it fails."""
+        call = self._extension(function, _P, _P, *[_P] * len(results))
+        status = call(self._device, ctypes.addressof(info), *results)
+        if status:
+            raise DeviceError(f"{function} failed with VkResult {status}")
+
+    def _extension(self, function: str, *types: Any) -> Any:
+        """A function of an extension, looked up once. Raises DeviceError if the driver has none."""
+        if function in self._functions:
+            return self._functions[function]
+        find = self._library.vkGetDeviceProcAddr
+        find.restype = _P
         address = find(self._device, function.encode())
         if not address:
             raise DeviceError(f"the Vulkan driver has no {function}")
-        info, descriptor = _GetFdInfo(kind, None, exported, _OPAQUE_FD), ctypes.c_int(-1)
-        get = ctypes.CFUNCTYPE(ctypes.c_int, _P, _P, _P)(address)
-        status = get(self._device, ctypes.addressof(info), ctypes.addressof(descriptor))
-        if status:
-            raise DeviceError(f"{function} failed with VkResult {status}")
-        return descriptor.value
+        self._functions[function] = found = ctypes.CFUNCTYPE(ctypes.c_int, *types)(address)
+        return found
 
     def free(self, memory: int) -> None:
         """Free an allocation. Whoever imported it keeps the memory."""
@@ -170,6 +241,22 @@ class Allocation:
     def export(self) -> int:
         """A file descriptor for one import, which then owns it."""
         return self._device.export(self._memory)
+
+
+class Timeline:
+    """A semaphore that counts up, in this process or in several. Destroyed when it is collected."""
+
+    def __init__(self, device: VulkanDevice, handle: int) -> None:
+        self.handle, self._device = handle, device
+        weakref.finalize(self, device.destroy, handle).atexit = False
+
+    def export(self) -> int:
+        """A file descriptor for one import, which then owns it."""
+        return self._device.export_semaphore(self.handle)
+
+    def wait(self, value: int, seconds: float) -> bool:
+        """Block until it has reached ``value``. Returns False if it has not in time. Raises DeviceError."""
+        return self._device.wait(self.handle, value, seconds)
 
 
 @functools.cache

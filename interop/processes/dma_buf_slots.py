@@ -41,7 +41,8 @@ class DmaBufSlots(Slots):
         self._textures, self._descriptors, self._fences = textures, descriptors, None
         if egl is not None:
             display, extensions = current_display(context, egl)
-            self._fences = (display, egl) if FENCE_EXTENSION in extensions else None
+            if FENCE_EXTENSION in extensions:
+                self._fences, self.order = (display, egl), "importers wait for fences"
 
     @classmethod
     def allocate(cls, context: GlContext, description: Description, egl: Egl | None = None) -> DmaBufSlots:
@@ -100,9 +101,9 @@ class DmaBufSlots(Slots):
     def get(self, slot: int, texture: GlTexture) -> None:
         texture.copy_from(self._textures[slot])
 
-    def finish(self) -> list[int]:
+    def finish(self, number: int) -> list[int]:
         if self._fences is None:
-            return super().finish()
+            return super().finish(number)
         self.context.gl.glMemoryBarrier(GL.ALL_BARRIER_BITS)
         return [export_fence(self.context, *self._fences)]
 

@@ -59,6 +59,9 @@ class ExportedTexture(Uncopied):
         What the other process passes to ``fb.import_texture``. Processes of the same user on the same machine can.
     road : str
         How the frames are shared: "the GPU's memory", "DMA-BUF", "pinned host memory", or "copies through the CPU".
+    order : str
+        How it is made sure that a frame is written before it is read: "importers wait for a semaphore" or "for fences"
+        of the exporter's GPU, or "the exporter's CPU waits", with the reason if the road has a better way.
     why_not_better : dict of str
         For each better road, the reason why it does not work here.
 
@@ -70,7 +73,7 @@ class ExportedTexture(Uncopied):
     """
 
     def __init__(self, texture: GlTexture, slots: Slots, why_not_better: dict[str, str]) -> None:
-        self.texture, self.road, self.why_not_better = texture, slots.road, why_not_better
+        self.texture, self.road, self.order, self.why_not_better = texture, slots.road, slots.order, why_not_better
         self._slots, self._importers, self._number = slots, list[_Importer](), 0
         self._socket, self.address = listen()
         self._finalizer = weakref.finalize(self, _close, self._socket, slots, self._importers)
@@ -84,9 +87,8 @@ class ExportedTexture(Uncopied):
     def publish(self, timeout: float = 0.0) -> bool:
         """Give the texture's present content to all processes that read it, as one frame. They get every frame.
 
-        The GPU copies it to the shared memory. The CPU waits for that, unless importers can (by DMA-BUF, with
-        EGL_ANDROID_native_fence_sync). No work is done while no process reads it. A process that ends is noticed here,
-        and logged.
+        The GPU copies it to the shared memory. The CPU waits for that, unless importers can: see ``order``. No work is
+        done while no process reads it. A process that ends is noticed here, and logged.
 
         Parameters
         ----------
@@ -114,7 +116,7 @@ class ExportedTexture(Uncopied):
         if slot is None or not self._importers:
             return False
         self._slots.put(slot, self.texture)
-        fences = self._slots.finish()
+        fences = self._slots.finish(self._number)
         try:
             for importer in list(self._importers):
                 self._tell(importer, slot, fences)
@@ -192,6 +194,8 @@ class ExportedTexture(Uncopied):
 
         May be called more than once.
         """
+        if self._importers and not self.texture.context.closed:
+            self.texture.context.gl.glFinish()  # the work of a process that ends may be lost
         for importer in self._importers:
             importer.peer.end()
         self._finalizer()

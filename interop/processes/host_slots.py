@@ -95,7 +95,7 @@ class CopiedSlots(Slots):
     def get(self, slot: int, texture: GlTexture) -> None:
         texture.write(self._arrays[slot], reason=COPY_REASON)
 
-    def finish(self) -> list[int]:
+    def finish(self, number: int) -> list[int]:
         """Nothing: a read ends when the texels are there."""
         return []
 

@@ -31,6 +31,9 @@ from .slots import Slots
 
 log = logging.getLogger("framebind.processes")
 
+_LOOK_SECONDS = 0.1
+"""Seconds after which a wait for a GPU looks whether its process still lives."""
+
 ROADS: tuple[type[Slots], ...] = (DeviceSlots, DmaBufSlots, PinnedSlots, CopiedSlots)
 
 
@@ -122,17 +125,25 @@ class ImportedTexture(Uncopied):
         return None
 
     def _take(self, message: FrameMessage) -> GlTexture:
-        if not await_fences(message.fences):
-            raise SourceError(
-                f"the GPU of process {self._peer.pid} did not write frame {message.number} of its texture within "
-                f"{FENCE_SECONDS:g} s: import the texture anew"
-            )
+        self._await(message)
         if message.slot >= self._slots.description.slots:
             raise BindingError(f"process {self._peer.pid} tells of slot {message.slot}, which its texture has not")
         self._slots.get(message.slot, self.texture)
         self._reading = message, make_fence(self._context)
         self.number = message.number
         return self.texture
+
+    def _await(self, message: FrameMessage) -> None:
+        """Wait until the exporter's GPU has written a frame. Raises SourceError if it does not, or is gone."""
+        end, is_written = time.monotonic() + FENCE_SECONDS, await_fences(message.fences)
+        while not (is_written and self._slots.await_frame(message.number, _LOOK_SECONDS)):
+            if self._peer.has_ended():
+                raise self._gone()
+            if not is_written or time.monotonic() > end:
+                raise SourceError(
+                    f"the GPU of process {self._peer.pid} did not write frame {message.number} of its texture within "
+                    f"{FENCE_SECONDS:g} s: import the texture anew"
+                )
 
     def _give_back(self) -> None:
         """Let the exporter write the slot again whose frame was copied."""

@@ -36,7 +36,8 @@ class Description:
     """The memory of an exported texture: what the exporter says first, with the memory's file descriptors.
 
     ``road`` is the name of a class of slots. A slot holds the ``width`` x ``height`` texels of ``format``, in
-    ``slot_nbytes`` bytes; ``allocated`` is the size of a whole allocation. ``gpu`` is its GPU's UUID in hexadecimal.
+    ``slot_nbytes`` bytes; ``allocated`` is the size of a whole allocation. ``gpu`` is its GPU's UUID in hexadecimal,
+    and ``order`` the way in which its GPU tells of frames, if it does.
 
     DMA-BUFs have the layout of DmaBuf: in place of its descriptor a plane has that one's place among the slot's
     descriptors. A ``modifier`` of -1 is unknown.
@@ -50,6 +51,7 @@ class Description:
     slot_nbytes: int
     allocated: int
     gpu: str
+    order: str = ""
     fourcc: str = ""
     modifier: int = -1
     planes: tuple[tuple[int, int, int], ...] = ()
@@ -130,7 +132,7 @@ class Peer:
         try:
             return self._packet()
         except BlockingIOError:
-            if self._has_ended():
+            if self.has_ended():
                 raise PeerGoneError from None
             raise
         except OSError as error:
@@ -183,7 +185,7 @@ class Peer:
         """The descriptors that become readable if a message came or the process is gone."""
         return [self.connection.fileno(), *([] if self._process is None else [self._process])]
 
-    def _has_ended(self) -> bool:
+    def has_ended(self) -> bool:
         """Whether the process ended: a child that it forked may still hold the connection."""
         return self._process is not None and bool(select.select([self._process], [], [], 0)[0])
 
@@ -281,7 +283,7 @@ def _are_planes(value: Any) -> bool:
 
 
 _CHECKS: dict[str, Callable[[Any], bool]] = {
-    **dict.fromkeys(("road", "format", "gpu", "fourcc"), lambda value: isinstance(value, str)),
+    **dict.fromkeys(("road", "format", "gpu", "order", "fourcc"), lambda value: isinstance(value, str)),
     "modifier": lambda value: type(value) is int and -1 <= value < 1 << 64,
     "planes": _are_planes,
 }

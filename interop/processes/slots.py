@@ -16,6 +16,8 @@ class Slots(ABC):
 
     road = ""
     """The name of this way to share, for people, and in the description."""
+    order = "the exporter's CPU waits"
+    """Who makes sure that a frame is written before it is read, for people."""
 
     def __init__(self, context: GlContext, description: Description) -> None:
         self.context, self.description = context, replace(description, road=self.road)
@@ -49,11 +51,16 @@ class Slots(ABC):
     def release(self) -> None:
         """Free what this process holds of the memory. Any thread may call this, more than once."""
 
-    def finish(self) -> list[int]:
-        """Make sure that what ``put`` wrote can be announced: the CPU waits here, or importers do, for a fence.
+    def finish(self, number: int) -> list[int]:
+        """Make sure that the frame of that number, which ``put`` wrote, can be announced: the CPU waits here, or
+        importers do, for a semaphore or a fence.
 
         Returns the file descriptor of that fence, which the caller closes, or none.
         """
         self.context.gl.glMemoryBarrier(GL.ALL_BARRIER_BITS)
         self.context.gl.glFinish()
         return []
+
+    def await_frame(self, number: int, seconds: float) -> bool:
+        """Wait for what the exporter's ``finish`` left to importers, but its fences. Returns False if it is late."""
+        return True

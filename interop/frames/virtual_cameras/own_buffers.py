@@ -82,7 +82,7 @@ class OwnBuffers:
         for chunk in chunks:
             chunk.size = 0
         self._slots.put(buffer.contents.user_data - 1, texture)
-        if not await_fences(self._slots.finish()):
+        if not await_fences(self._slots.finish(0)):
             raise SourceError("the GPU did not copy a picture to PipeWire's buffer: it was reset, or is lost")
         for chunk, (_, _, pitch) in zip(chunks, self._planes, strict=True):
             chunk.size = pitch * self._height

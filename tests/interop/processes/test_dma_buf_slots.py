@@ -141,7 +141,7 @@ def test_a_fence_is_flushed_before_its_descriptor_is_taken() -> None:
         recorder.calls.clear()
         gl, flush = context.gl, context.gl.glFlush
         gl.glFlush = lambda: (recorder.calls.append(("flush",)), flush())
-        (fence,) = slots.finish()
+        (fence,) = slots.finish(0)
         os.close(fence)
         assert recorder.calls == [
             ("fence", DISPLAY, 0x3144, [EGL_NONE]),
@@ -160,7 +160,7 @@ def test_a_fence_that_fails_is_said_and_leaves_nothing(refuses: str, calls: list
         recorder.calls.clear()
         before = open_descriptors()
         with pytest.raises(fb.DeviceError, match=r"a fence .*EGL_BAD_MATCH"):
-            slots.finish()
+            slots.finish(0)
         assert [call[0] for call in recorder.calls] == calls
         assert open_descriptors() == before
         slots.release()
@@ -171,7 +171,7 @@ def test_without_fences_the_cpu_waits() -> None:
         slots, waits = allocate(context, EglRecorder()), list[str]()
         gl, finish = context.gl, context.gl.glFinish
         gl.glFinish = lambda: (waits.append("finish"), finish())
-        assert slots.finish() == []
+        assert slots.finish(0) == []
         assert waits == ["finish"]
         slots.release()
 
@@ -184,7 +184,7 @@ class Fenced(CopiedSlots):
     def put(self, slot: int, texture: fb.GlTexture) -> None:
         return
 
-    def finish(self) -> list[int]:
+    def finish(self, number: int) -> list[int]:
         return [os.dup(self.fence), os.dup(self.fence)]  # only one arrives
 
     def write(self, texture: fb.GlTexture) -> None:

@@ -24,6 +24,7 @@ import framebind as fb
 from framebind.interop.processes import exported as exporting
 from framebind.interop.processes import messages
 from framebind.interop.processes.messages import Description
+from support.egl_recorder import open_descriptors
 from support.environment import absent
 
 SIZE = 40, 24
@@ -275,12 +276,12 @@ def test_exports_and_imports_leave_no_descriptor_and_no_gl_object_behind() -> No
         once()
         gc.collect()
         context.objects.drain()
-        before = len(os.listdir("/proc/self/fd")), context.objects.live.total()
+        before = open_descriptors(), context.objects.live.total()
         for _ in range(10):
             once()
         gc.collect()
         context.objects.drain()
-        assert (len(os.listdir("/proc/self/fd")), context.objects.live.total()) == before
+        assert (open_descriptors(), context.objects.live.total()) == before
 
 
 def test_frames_that_were_sent_before_the_end_are_read_though_answers_to_them_are_not() -> None:
@@ -335,7 +336,7 @@ GOOD = Description("pinned host memory", 8, 8, "rgba8", 2, 4096, 4096, "")
 )
 def test_what_an_exporter_says_is_checked(packet: bytes, message: str) -> None:
     listening, address = messages.listen()
-    before = len(os.listdir("/proc/self/fd"))
+    before = open_descriptors()
 
     def speak() -> None:
         listening.setblocking(True)
@@ -349,7 +350,7 @@ def test_what_an_exporter_says_is_checked(packet: bytes, message: str) -> None:
             fb.import_texture(address, timeout=WAIT)
         speaks.result(WAIT)
         gc.collect()
-        assert len(os.listdir("/proc/self/fd")) <= before
+        assert open_descriptors() <= before
 
 
 def test_wrong_uses_say_what_to_do() -> None:
