@@ -1,6 +1,6 @@
 """Times frames from one process to another (fb.export_texture), and compares some of them.
 
-    python benchmarks/between_processes.py [--frames 10000] [--size 1920x1080] [--slots 3]
+    python benchmarks/between_processes.py [--frames 10000] [--size 1920x1080] [--slots 3] [--json FILE]
 
 The exporter draws a colour for each frame. The importer compares every fiftieth and the first four, texel by texel.
 """
@@ -10,10 +10,16 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
+from pathlib import Path
 
+import samples
 import typer
+from samples import Series
 
 import framebind as fb
+
+EACH = 20
+"""Frames of one sample."""
 
 READER = """
 import sys
@@ -37,27 +43,40 @@ def colour(number: int) -> tuple[int, int, int, int]:
     return number % 256, number // 256 % 256, (3 * number) % 256, 255
 
 
-def main(frames: int = 10_000, size: str = "1920x1080", slots: int = 3) -> None:
-    """Draw the frames, and print how long they took and what the other process found."""
+def timed(exported: fb.ExportedTexture, frames: int) -> list[float]:
+    """Publish frames. Returns milliseconds per frame, each the mean of EACH frames."""
+    drawing = fb.FragmentProgram("uniform vec4 tint; void main() { color = tint; }")
+    times, began = list[float](), time.perf_counter()
+    for number in range(frames):
+        drawing.draw(exported.texture, uniforms={"tint": tuple(part / 255 for part in colour(number))})
+        if not exported.publish(timeout=60):
+            raise SystemExit("the other process reads no frames")
+        if number % EACH == EACH - 1:
+            now = time.perf_counter()
+            times.append((now - began) / EACH * 1e3)
+            began = now
+    return times
+
+
+def main(frames: int = 10_000, size: str = "1920x1080", slots: int = 3, json: Path | None = None) -> None:
+    """Draw the frames, and print how long they took and what the other process found; ``json`` gets the times."""
     width, height = map(int, size.split("x"))
     with fb.GlContext.headless() as context, fb.export_texture(fb.GlTexture(width, height), slots=slots) as exported:
-        drawing = fb.FragmentProgram("uniform vec4 tint; void main() { color = tint; }")
         command = [sys.executable, "-c", READER, exported.address]
         reader = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=sys.path[0])
         while not exported.importers:
             time.sleep(0.01)
         fb.transfers.reset()
-        began = time.perf_counter()
-        for number in range(frames):
-            drawing.draw(exported.texture, uniforms={"tint": tuple(part / 255 for part in colour(number))})
-            if not exported.publish(timeout=60):
-                raise SystemExit("the other process reads no frames")
-        seconds = time.perf_counter() - began
+        times = timed(exported, frames)
         exported.close()
+        found = Series({"size": size, "slots": slots, "road": exported.road, "order": exported.order}, times)
         print(f"{context.renderer}, {exported.road}, {exported.order}")
-        print(f"{slots} slots: {frames} frames of {size} in {seconds:.2f} s, {seconds / frames * 1e3:.2f} ms per frame")
+        print(f"{slots} slots: {frames} frames of {size}, {found.median:.3f} ms per frame, p99 {found.p99:.3f} ms")
         print(reader.communicate()[0].strip())
         print(fb.transfers)
+        if json is not None:
+            devices = [(context.renderer, context.gl.version)]
+            samples.write(json, samples.measured("between_processes", devices, "ms", [found]))
 
 
 if __name__ == "__main__":

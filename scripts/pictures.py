@@ -3,7 +3,7 @@
 The names are those of ``PICTURES``.
 
 The demos make them from photographs of the package and of scikit-image. ``demos`` and ``watching`` need the models that
-are not in the package, ``window`` and ``programs`` Xvfb, ``window`` xdotool too, and ``watching`` Chromium.
+are not in the package, ``window`` and ``programs`` Xvfb, ``window`` xdotool too, ``watching`` and ``browser`` Chromium.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ import av
 import cv2
 import numpy as np
 
+import framebind as fb
 from framebind.tools.commands.camera import GREEN
 from framebind.tools.player.hud import with_bar
 from framebind.video.assets import PHOTOGRAPH
@@ -149,6 +150,61 @@ def watching(folder: Path) -> None:
     cv2.imwrite(str(DOCS / "watching.jpg"), np.hstack([made[0], gap, made[1]]), QUALITY)
 
 
+def browser(folder: Path) -> None:
+    """The page of ``camera --to http://`` in Chromium: the photograph in a style, by WebRTC."""
+    chromium = runpy.run_path(str(ROOT / "tests" / "support" / "browser.py"))["Browser"]
+    command = ("camera", "--effect", "style", str(PHOTOGRAPH), "--to", "http://:8765")
+    shows = subprocess.Popen([sys.executable, "-m", "framebind", *command])
+    try:
+        with chromium("chromium", folder) as page:
+            time.sleep(5)
+            page.open("http://127.0.0.1:8765/", (480, 480))
+            page.until(lambda: page.value("document.getElementById('state')?.textContent") == "WebRTC", "the camera")
+            time.sleep(10)
+            (folder / "page.png").write_bytes(page.picture())
+    finally:
+        shows.terminate()
+        shows.wait()
+    cv2.imwrite(str(DOCS / "browser.jpg"), read(folder / "page.png"), QUALITY)
+
+
+PAINTER = """
+import sys
+import framebind as fb
+from framebind.video.assets import STYLE_MODEL
+
+with fb.GlContext.headless(), fb.import_texture(sys.argv[1], timeout=60) as imported:
+    interpreter = fb.Interpreter(model_path=STYLE_MODEL)
+    delegate = fb.GpuDelegate(fb.GpuDelegateOptions(backend="opengl"))
+    interpreter.modify_graph_with_delegate(delegate)
+    interpreter.set_allow_buffer_handle_output(True)
+    painted = fb.GlTexture(384, 384)
+    delegate.bind_buffer_to_tensor(painted, interpreter.outputs()[0])
+    for texture in imported:
+        delegate.bind_buffer_to_tensor(texture, interpreter.inputs()[0])
+        interpreter.invoke()
+    with fb.video.VideoWriter("painted.png") as file:
+        file.put(painted)
+"""
+
+
+def processes(folder: Path) -> None:
+    """A texture of this process, and what another process made of it, by a model that reads the texture."""
+    photograph = cv2.resize(read(PHOTOGRAPH), (384, 384), interpolation=cv2.INTER_AREA)
+    with fb.GlContext.headless():
+        texture = fb.GlTexture.from_array(np.ascontiguousarray(photograph[:, :, ::-1]))
+        with fb.export_texture(texture) as exported:
+            command = [sys.executable, "-c", PAINTER, exported.address]
+            painter = subprocess.Popen(command, cwd=folder)
+            while not exported.publish():
+                time.sleep(0.01)
+        painter.wait()
+    made = [photograph, read(folder / "painted.png")]
+    small = [cv2.resize(picture, (288, 288), interpolation=cv2.INTER_AREA) for picture in made]
+    gap = np.full((288, 12, 3), 255, np.uint8)
+    cv2.imwrite(str(DOCS / "processes.jpg"), np.hstack([small[0], gap, small[1]]), QUALITY)
+
+
 def _transport_stream(picture: cv2.typing.MatLike) -> bytes:
     """Two seconds of a picture as an MPEG transport stream."""
     file = io.BytesIO()
@@ -180,7 +236,7 @@ def graph(_: Path) -> None:
 
 PICTURES: dict[str, Callable[[Path], None]] = {
     "tutorial": tutorial, "demos": demos, "window": window, "programs": programs, "drawing": drawing,
-    "watching": watching, "graph": graph, "camera": camera,
+    "watching": watching, "graph": graph, "camera": camera, "browser": browser, "processes": processes,
 }  # fmt: skip
 
 if __name__ == "__main__":
