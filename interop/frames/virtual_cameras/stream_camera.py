@@ -21,7 +21,7 @@ import numpy.typing as npt
 from av.error import FFmpegError
 
 from ...errors import SourceError
-from ..decode.addresses import masked_address
+from ..decode.addresses import is_loopback, masked_address
 from ..decode.certificates import WHEELS_FILE, connect, tls_options, untrusted
 from .camera import FrameLayout, HostCamera
 from .live_encoder import CLOCK, OPTIONS, LiveEncoder
@@ -150,7 +150,7 @@ class _Output:
 def _whip_place(address: str) -> str:
     """The HTTP address of a WHIP endpoint: TLS, but on this machine."""
     host = urlsplit(address).hostname or ""
-    return ("http" if host in ("localhost", "127.0.0.1", "::1") else "https") + address.removeprefix("whip")
+    return ("http" if is_loopback(host) else "https") + address.removeprefix("whip")
 
 
 def _options(scheme: str, seconds: float) -> dict[str, str]:
