@@ -99,8 +99,8 @@ class YuvPicture:
         self.width, self.height = width, height
         self.described = PlanarFormat(self.format, matrix, range, siting, width or 0, height or 0)
         """Everything but the planes themselves. Two pictures that are equal in this differ only in their planes."""
-        self.decided: Any = None
-        """A cache: the binding of the model that read it last. See delegate/run/bindings.py."""
+        self.decided: list[Any] = []
+        """A cache: the bindings of the models that read it last, the newest first. See delegate/run/bindings.py."""
         if self.format not in YUV_FORMATS:
             raise BindingError(f"a YuvPicture has no format '{format}': it has {', '.join(YUV_FORMATS)}")
         for given, (what, known) in zip((matrix, range, siting), _KNOWN.items(), strict=True):

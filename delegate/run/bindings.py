@@ -30,6 +30,8 @@ _TEXEL_DTYPES = {
     "rgba8": "uint8", "bgra8": "uint8", "r8": "uint8", "rgba16f": "float16", "rgba32f": "float32", "r32f": "float32",
 }  # fmt: skip
 """The types of the channels of textures that kernels write."""
+_MOST_DECIDED = 4
+"""Bindings of a picture of video that are kept, one for each model that reads it."""
 _INPUTS_ONLY = "bytes and video are inputs; the model writes an array of float32 or float16, or a texture"
 
 
@@ -172,11 +174,11 @@ def _video_again(device: Device, picture: YuvPicture, previous: Binding) -> Bind
     """
     if picture.described != previous.described:
         return None
-    known: Binding | None = picture.decided
-    if known is not None and known.view is previous.view and known.parameters is previous.parameters:
-        resources = known.resources
-        if all(map(operator.is_, resources, picture.planes)) and not any([each.released for each in resources]):
-            return known
+    for known in picture.decided:
+        if known.view is previous.view and known.parameters is previous.parameters:
+            resources = known.resources
+            if all(map(operator.is_, resources, picture.planes)) and not any([each.released for each in resources]):
+                return known
     if previous.hosts:
         return _video_on_host_again(device, picture, previous)
     first, *others = [device.borrow(plane) for plane in picture.planes]
@@ -184,7 +186,7 @@ def _video_again(device: Device, picture: YuvPicture, previous: Binding) -> Bind
         return None
     binding = replace(previous, resource=first, others=(*others, *previous.region))
     if all(map(operator.is_, binding.resources, picture.planes)):  # or each time a new object stands for a plane
-        picture.decided = binding
+        picture.decided = [binding, *picture.decided[: _MOST_DECIDED - 1]]
     return binding
 
 

@@ -472,6 +472,25 @@ def test_the_same_planes_with_other_colours_are_another_picture(recorder: Record
         delegate.close()
 
 
+def test_two_models_that_read_the_same_pictures_decide_once(recorder: RecordingDriver) -> None:
+    """A decoder's surfaces come again and again, and each keeps the binding of each model."""
+    with fb.cuda.CudaContext():
+        pictures = [fb.YuvPicture([fb.cuda.CudaArray.from_array(p) for p in (BYTES, CHROMA)]) for _ in range(3)]
+        models = [ready(backend="cuda") for _ in range(2)]
+        rounds = list[list[Any]]()
+        for _ in range(3):
+            used = list[Any]()
+            for picture in pictures:
+                for interpreter, delegate in models:
+                    delegate.bind_buffer_to_tensor(picture, 0)
+                    interpreter.invoke()
+                    used.append(delegate.engine.boundary.memory.source((0, 0)))
+            rounds.append(used)
+        assert [*map(id, rounds[2])] == [*map(id, rounds[1])] and len(set(map(id, rounds[1]))) == 6
+        for _, delegate in models:
+            delegate.close()
+
+
 def test_the_next_picture_has_its_own_rows_and_is_alive(recorder: RecordingDriver) -> None:
     """On CUDA, where arrays have a pitch, and in the CPU's memory, where a buffer may have room for both."""
 
