@@ -29,6 +29,9 @@ _MAX_BYTES = 256 << 20
 class ReadbackRing:
     """A ring of buffers through which RGBA8 textures of ``width`` x ``height`` texels reach the CPU.
 
+    An encoder's thread reads the mapped memory itself. (``ReadRing``, of buffers of any API, copies to arrays of the
+    caller's.)
+
     ``push`` starts a copy. ``take`` gives the oldest frame that was copied, in mapped memory, which any thread may read
     until its slot is given back (``give_back``). All calls are the owner thread's. A frame is RGBA, uint8, (height,
     width, 4), row 0 on top.
