@@ -36,7 +36,8 @@ def decode_detections(boxes: Array, logits: Array, anchors: Array, side: int, th
     middles = raw[:, :2] + anchors[chosen]
     halves = raw[:, 2:4] / 2
     points = raw[:, 4:] + np.tile(anchors[chosen], (raw.shape[1] - 4) // 2)
-    places = np.concatenate([middles - halves, middles + halves, points], axis=1)
+    first = middles - halves
+    places = np.concatenate([first, first + (middles + halves - first), points], axis=1)  # MediaPipe keeps sizes
     sound = np.isfinite(places).all(axis=1) & (halves >= 0).all(axis=1)
     return Detections(places[sound], scores[chosen][sound].astype(np.float32))
 

@@ -34,7 +34,9 @@ def suppress_weighted(found: Detections, threshold: float) -> Detections:
         near = overlaps(found.places[best], found.places[rest]) > threshold
         group = rest[near] if near.any() else rest[:1]
         weights = found.scores[group, None]
-        places.append(_sum(found.places[group] * weights) / _sum(weights))
+        mean = _sum(found.places[group] * weights) / _sum(weights)
+        mean[2:4] = mean[:2] + (mean[2:4] - mean[:2])  # MediaPipe keeps sizes
+        places.append(mean)
         kept.append(int(best))
         if not near.any():
             break  # a box without an area overlaps nothing, not even itself
