@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from flatbuffers import flexbuffers
 
 from support.model_metadata import with_json
 from support.tiny_models import G, Op, T, build, constants, schema
@@ -255,6 +256,41 @@ def _product(shape: tuple[int, ...], weights: Array, bias: float | Array = 0.0) 
 
 def _floats(*values: Array) -> list[Array]:
     return [each.astype(np.float32) for each in values]
+
+
+def selecting_detector() -> bytes:
+    """A detector of three classes whose last operator, TFLite_Detection_PostProcess, selects four of six boxes.
+
+    Boxes and scores change with the light of the picture, (1, 16, 16, 3).
+    """
+    options = flexbuffers.Builder()
+    with options.Map():
+        for name, value in (("max_detections", 4), ("max_classes_per_detection", 1), ("num_classes", 3)):
+            options.Int(name, value)
+        options.Bool("use_regular_nms", False)
+        for name, value in (
+            ("nms_score_threshold", 0.1), ("nms_iou_threshold", 0.5), ("x_scale", 10.0), ("y_scale", 10.0),
+            ("w_scale", 5.0), ("h_scale", 5.0),
+        ):  # fmt: skip
+            options.Float(name, value)
+    noise, mean = np.random.default_rng(0), schema.ReducerOptionsT()
+    mean.keepDims, flat, shape = True, (1, 1, 1, 24), (1, 6, 4)
+    boxes, scores = noise.normal(0, 1, flat), noise.uniform(0, 1, flat)
+    anchors = np.column_stack([noise.uniform(0.2, 0.8, (6, 2)), noise.uniform(0.1, 0.3, (6, 2))])
+    tensors = [
+        T("picture", (1, 16, 16, 3)), T("axes", (3,), [1, 2, 3], "int32"), T("mean", (1, 1, 1, 1)),
+        T("b", flat, boxes.astype(np.float32)), T("moved", flat), T("shape", (3,), shape, "int32"), T("boxes", shape),
+        T("s", flat, scores.astype(np.float32)), T("dimmed", flat), T("scores", shape),
+        T("anchors", (6, 4), anchors.astype(np.float32)), T("places", (1, 4, 4)), T("classes", (1, 4)),
+        T("best", (1, 4)), T("count", (1,)),
+    ]  # fmt: skip
+    operators = [
+        Op("MEAN", [0, 1], [2], mean), Op("ADD", [2, 3], [4], schema.AddOptionsT()),
+        Op("RESHAPE", [4, 5], [6], schema.ReshapeOptionsT()), Op("MUL", [2, 7], [8], schema.MulOptionsT()),
+        Op("RESHAPE", [8, 5], [9], schema.ReshapeOptionsT()),
+        Op("TFLite_Detection_PostProcess", [6, 9, 10], [11, 12, 13, 14], bytes(options.Finish())),
+    ]  # fmt: skip
+    return build(G(tensors, operators, [0], [11, 12, 13, 14]))
 
 
 def strokes_files(

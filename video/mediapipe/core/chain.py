@@ -104,14 +104,15 @@ def letterbox(size: Size) -> Array:
     return matrix * np.array(size, np.float32)[:, None]
 
 
-def sampled_region(matrix: Array, side: int) -> Array:
-    """The row of a ``fb.Region`` from which a network of ``side`` pixels sees what ``crop_region`` gives it.
+def sampled_region(matrix: Array, side: int | Size) -> Array:
+    """The row of a ``fb.Region`` from which a network of ``side`` pixels, or of width and height, sees what
+    ``crop_region`` gives it. ``matrix`` (2, 3) takes a point of the region, from 0 to 1, to pixels of the picture.
 
     There pixel (0, 0) is on the region's corner, and pixels are points at whole coordinates.
     """
     row = np.zeros((2, 4), np.float32)
     row[:, :3] = matrix
-    row[:, 2] += 0.5 - matrix[:, :2].sum(axis=1) / 2 / side
+    row[:, 2] += 0.5 - matrix[:, :2] @ (0.5 / np.broadcast_to(side, 2))
     return row.ravel()
 
 

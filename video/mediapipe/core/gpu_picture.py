@@ -23,6 +23,11 @@ class GpuPicture(NamedTuple):
     api: fb.Backend
     """The API that runs the networks: that of the object, or for planes on the CPU the one whose context is current."""
 
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Height, width and 3, as that of an array of pixels."""
+        return self.size[1], self.size[0], 3
+
 
 def gpu_picture(image: Any) -> GpuPicture:
     """The picture that an object is. Raises TaskError if it is none."""

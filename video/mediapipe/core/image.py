@@ -180,7 +180,13 @@ def _layout(image_format: ImageFormat) -> tuple[type[Any], int]:
 
 
 def rgb_pixels(image: Image) -> Array:
-    """The pixels (height, width, 3) of an SRGB or SRGBA picture, without a copy. ValueError for other formats."""
+    """The pixels (height, width, 3) of an SRGB or SRGBA picture, without a copy. ValueError for other formats, and for
+    what is no Image.
+    """
+    if not isinstance(image, Image):  # a user's mistake, which types do not show everywhere
+        raise TaskError(
+            f"a picture is an mp.Image, in the CPU's memory; this is {type(image).__name__}: read its pixels"
+        )
     if image.image_format not in (ImageFormat.SRGB, ImageFormat.SRGBA):
         raise TaskError(
             f"tasks take pictures of the formats SRGB and SRGBA; this one is {image.image_format.name}: convert it"

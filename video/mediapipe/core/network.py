@@ -11,6 +11,9 @@ import framebind as fb
 
 from ...model_metadata import ModelMetadata, read_metadata
 from ..calculators.regions import Region, crop_region
+from .chain import Normalization
+from .gpu_network import GpuNetwork
+from .gpu_picture import GpuPicture
 from .options import BaseOptions
 
 Array = npt.NDArray[Any]
@@ -27,13 +30,15 @@ class TaskNetwork:
 
     def __init__(self, content: bytes, name: str, delegate: BaseOptions.Delegate | None) -> None:
         choice: Any = "auto" if delegate is None else _DELEGATES.get(delegate, "auto")
-        self.name = name
+        self.name, self._content = name, content
+        self._on_gpu: GpuNetwork | None = None
         self.metadata: ModelMetadata = read_metadata(content)
         self._interpreter = fb.Interpreter(model_content=content, delegate=choice)
         self._is_allocated = False
         """A cache: weights are packed at the first run, which never comes if pictures are on the GPU."""
         details: list[dict[str, Any]] = self._interpreter.get_input_details()
         self._inputs = [(int(each["index"]), np.dtype(each["dtype"])) for each in details]
+        self._input_scale: tuple[float, int] = details[0]["quantization"]
         self.shapes = [tuple(int(side) for side in each["shape"]) for each in details]
         results: list[dict[str, Any]] = self._interpreter.get_output_details()
         self._outputs = [(int(each["index"]), each["quantization"]) for each in results]
@@ -70,9 +75,29 @@ class TaskNetwork:
         except ValueError as error:  # LiteRT's: nothing computes the output
             raise fb.ModelError(f"{self.name} has an output {tensor} without values: {error}") from error
 
-    def run_on(self, pixels: Array, region: Region, *, replicate: bool = True) -> list[Array]:
-        """The outputs for a region of a picture (height, width, 3), uint8."""
+    def run_on(self, pixels: Array | GpuPicture, region: Region, *, replicate: bool = True) -> list[Array]:
+        """The outputs for a region of a picture, (height, width, 3), uint8, or in the GPU's memory."""
+        if isinstance(pixels, GpuPicture):
+            if self._on_gpu is None or self._on_gpu.api is not pixels.api:
+                self.close()
+                with fb.transfer_guard("allow"):  # constants are uploaded once
+                    self._on_gpu = GpuNetwork(self._content, pixels.api)
+            return self._on_gpu.run_on(pixels, region, self._normalization(), replicate=replicate)
         return self.run(self.normalized(crop_region(pixels, region, self.side, replicate=replicate))[None])
+
+    def _normalization(self) -> Normalization:
+        """The normalization of texels, from 0 to 1, that gives the real values of what ``normalized`` gives."""
+        (_, kind), (scale, zero) = self._inputs[0], self._input_scale
+        if kind.kind not in "iu":
+            return Normalization(self.metadata.mean or (0.0,), self.metadata.std or (1.0,))
+        offset = zero + (128 if kind == np.int8 else 0)
+        return Normalization((offset / 255,), (1 / (255 * (scale or 1.0)),))
+
+    def close(self) -> None:
+        """Free the memory that the network has on the GPU for pictures there."""
+        if self._on_gpu is not None:
+            self._on_gpu.close()
+        self._on_gpu = None
 
     def normalized(self, pixels: Array) -> Array:
         """The pixels in the range that the file's metadata names: from 0 to 1 if it names none.

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from ..calculators.regions import WHOLE
 from .errors import TaskError
+from .gpu_network import WholePictures
 from .gpu_picture import GpuPicture, gpu_picture
 from .gpu_tracker import GpuTracker
 from .image import Image, rgb_pixels
@@ -53,8 +54,8 @@ class Pipeline(Protocol):
 class OnGpu(Protocol):
     """A pipeline that takes pictures in the GPU's memory too."""
 
-    on_gpu: GpuTracker[Any]
-    """Its networks and calculators on the GPU."""
+    on_gpu: GpuTracker[Any] | WholePictures[Any]
+    """Its networks on the GPU."""
 
 
 class _Begun(NamedTuple):
@@ -201,7 +202,9 @@ class VisionTask(Generic[Options, Result]):
     def _on_gpu(self, image: Any, options: ImageProcessingOptions | None) -> GpuPicture:
         picture, name = gpu_picture(image), type(self).__name__
         if not self.takes_gpu_pictures:
-            raise TaskError(f"{name} takes an mp.Image, in the CPU's memory; this is {type(image).__name__}")
+            raise TaskError(
+                f"{name} takes an mp.Image, in the CPU's memory; this is {type(image).__name__}: read its pixels"
+            )
         if options is not None and not (rectangle_of(options, picture.size, takes_region=True) == WHOLE).all():
             raise TaskError("a picture in the GPU's memory is taken whole: a turned one is a fb.Frame(rotation=...)")
         return picture

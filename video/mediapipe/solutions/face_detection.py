@@ -11,6 +11,7 @@ from ..calculators.regions import WHOLE
 from ..core.anchor_detector import AnchorDetector
 from ..core.asset import read_files, read_network
 from ..core.errors import TaskError
+from ..core.gpu_network import WholePictures
 from ..core.network import TaskNetwork
 from ..vision.face_detector import POINTS, face_detector
 from ..vision.face_landmarker import DETECTOR
@@ -60,6 +61,7 @@ class FaceDetection(Solution[FaceDetections]):
             files = read_files(model_of("face_landmarker.task"), (DETECTOR,))
             network = TaskNetwork(files[DETECTOR], DETECTOR, None)
             self._detector = face_detector(network, min_detection_confidence, 0.3)
+        self._on_gpu = WholePictures(lambda picture, *_: self._find(picture, None), network.close)
 
     def _find(self, pixels: Any, milliseconds: float | None) -> FaceDetections:
         found = self._detector.find(pixels, WHOLE)

@@ -96,7 +96,7 @@ class Holistic(Solution[WholePerson]):
 
     def bind_masks(self, masks: Sequence[Any]) -> None:
         """Write the mask of a picture in the GPU's memory to this one object: see ``PoseLandmarker.bind_masks``."""
-        assert self._on_gpu is not None
+        assert isinstance(self._on_gpu, GpuTracker)
         self._on_gpu.bind_masks(masks)
 
     def reset(self) -> None:

@@ -10,6 +10,7 @@ from ..calculators.regions import WHOLE, region_of
 from ..calculators.segments import confidence_masks
 from ..core.asset import read_network
 from ..core.errors import TaskError
+from ..core.gpu_network import WholePictures
 from ..core.network import TaskNetwork
 from .solution import Solution, model_of
 
@@ -34,6 +35,7 @@ class SelfieSegmentation(Solution[Segmented]):
             raise TaskError(f"model_selection is 0 or 1; it is {model_selection}")
         network = TaskNetwork(read_network(model_of(MODELS[model_selection])), MODELS[model_selection], None)
         self._network = network.expect((1, -1, -1, 3), (1, -1, -1, 1))
+        self._on_gpu = WholePictures(lambda picture, *_: self._find(picture, None), network.close)
 
     def _find(self, pixels: Any, milliseconds: float | None) -> Segmented:
         size = pixels.shape[1], pixels.shape[0]

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from ...models import model_folders
 from ..core.errors import MissingModelError, TaskError
+from ..core.gpu_network import WholePictures
 from ..core.gpu_picture import find_gpu_picture
 from ..core.gpu_tracker import GpuTracker
 from ..core.options import BaseOptions
@@ -28,8 +29,8 @@ FRAME = 1000 / 30
 class Solution(ABC, Generic[Result]):
     """A solution: ``process`` takes one picture after the other; also a context manager."""
 
-    _on_gpu: GpuTracker[Result] | None = None
-    """Its networks and calculators on the GPU."""
+    _on_gpu: GpuTracker[Result] | WholePictures[Result]
+    """Its networks on the GPU."""
 
     def __init__(self, *, is_static: bool) -> None:
         self._is_static = is_static
@@ -54,8 +55,6 @@ class Solution(ABC, Generic[Result]):
         self._milliseconds += FRAME
         if picture is None:
             return self._find(pixels, None if self._is_static else self._milliseconds)
-        if self._on_gpu is None:
-            raise TaskError(f"{type(self).__name__} takes arrays in the CPU's memory: read the picture")
         return self._on_gpu.begin(picture, self._milliseconds)()
 
     @abstractmethod
@@ -65,8 +64,7 @@ class Solution(ABC, Generic[Result]):
     def reset(self) -> None:
         """Forget the pictures so far. Solutions that follow things override it."""
         self._milliseconds = 0.0
-        if self._on_gpu is not None:
-            self._on_gpu.forget()
+        self._on_gpu.forget()
 
     def close(self) -> None:
         """End the solution; a further picture is an error. May be called again.
@@ -74,8 +72,7 @@ class Solution(ABC, Generic[Result]):
         If pictures were in the GPU's memory, their context is current.
         """
         self._closed = True
-        if self._on_gpu is not None:
-            self._on_gpu.close()
+        self._on_gpu.close()
 
     def __enter__(self) -> Self:
         return self

@@ -12,7 +12,7 @@ from ..calculators.detections import Detections
 from ..core.anchor_detector import AnchorDetector
 from ..core.asset import read_network
 from ..core.containers import BoundingBox, Category, Detection, DetectionResult, NormalizedKeypoint
-from ..core.image import Image
+from ..core.gpu_network import WholePictures
 from ..core.network import TaskNetwork
 from ..core.options import BaseOptions, VisionTaskRunningMode, check_share
 from ..core.task import DetectingTask
@@ -49,7 +49,7 @@ class FaceDetectorOptions:
     running_mode: VisionTaskRunningMode = VisionTaskRunningMode.IMAGE
     min_detection_confidence: float = 0.5
     min_suppression_threshold: float = 0.3
-    result_callback: Callable[[DetectionResult, Image, int], None] | None = None
+    result_callback: Callable[[DetectionResult, Any, int], None] | None = None
 
 
 class _Pipeline:
@@ -58,8 +58,9 @@ class _Pipeline:
         check_share("min_suppression_threshold", options.min_suppression_threshold)
         network = TaskNetwork(read_network(options.base_options), "the face detector", options.base_options.delegate)
         self._detector = face_detector(network, options.min_detection_confidence, options.min_suppression_threshold)
+        self.on_gpu = WholePictures(self.process, network.close)
 
-    def process(self, pixels: Array, rectangle: Array, milliseconds: int | None) -> DetectionResult:
+    def process(self, pixels: Any, rectangle: Array, milliseconds: int | None) -> DetectionResult:
         return to_result(self._detector.find(pixels, rectangle), (pixels.shape[1], pixels.shape[0]))
 
 
@@ -103,3 +104,4 @@ class FaceDetector(DetectingTask[FaceDetectorOptions, DetectionResult]):
 
     options_type = FaceDetectorOptions
     pipeline_type = _Pipeline
+    takes_gpu_pictures = True

@@ -12,6 +12,7 @@ from ..calculators.regions import region_of
 from ..core.asset import read_network
 from ..core.categories import CategoryFilter
 from ..core.containers import ClassificationResult, Classifications
+from ..core.gpu_network import WholePictures
 from ..core.image import Image
 from ..core.network import TaskNetwork
 from ..core.options import BaseOptions, ImageProcessingOptions, VisionTaskRunningMode
@@ -33,16 +34,17 @@ class ImageClassifierOptions:
     score_threshold: float | None = None
     category_allowlist: list[str] | None = None
     category_denylist: list[str] | None = None
-    result_callback: Callable[[ClassificationResult, Image, int], None] | None = None
+    result_callback: Callable[[ClassificationResult, Any, int], None] | None = None
 
 
 class _Pipeline:
     def __init__(self, options: ImageClassifierOptions) -> None:
         network = TaskNetwork(read_network(options.base_options), "the classifier", options.base_options.delegate)
         self._network = network.expect((1, -1, -1, 3))
+        self.on_gpu = WholePictures(self.process, network.close)
         self._filter = CategoryFilter(options, network.metadata.classes)
 
-    def process(self, pixels: Array, rectangle: Array, milliseconds: int | None) -> ClassificationResult:
+    def process(self, pixels: Any, rectangle: Array, milliseconds: int | None) -> ClassificationResult:
         outputs = self._network.run_on(pixels, region_of(rectangle, (pixels.shape[1], pixels.shape[0])))
         heads = [
             Classifications(self._filter.best(values.ravel()), number, self._network.output_name(number))
@@ -64,6 +66,7 @@ class ImageClassifier(VisionTask[ImageClassifierOptions, ClassificationResult]):
 
     options_type = ImageClassifierOptions
     pipeline_type = _Pipeline
+    takes_gpu_pictures = True
     takes_region = True
 
     def classify(

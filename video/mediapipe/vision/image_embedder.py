@@ -13,6 +13,7 @@ from ..calculators.regions import region_of
 from ..core.asset import read_network
 from ..core.containers import Embedding, EmbeddingResult
 from ..core.errors import TaskError
+from ..core.gpu_network import WholePictures
 from ..core.image import Image
 from ..core.network import TaskNetwork
 from ..core.options import BaseOptions, ImageProcessingOptions, VisionTaskRunningMode
@@ -45,16 +46,17 @@ class ImageEmbedderOptions:
     running_mode: VisionTaskRunningMode = VisionTaskRunningMode.IMAGE
     l2_normalize: bool | None = None
     quantize: bool | None = None
-    result_callback: Callable[[EmbeddingResult, Image, int], None] | None = None
+    result_callback: Callable[[EmbeddingResult, Any, int], None] | None = None
 
 
 class _Pipeline:
     def __init__(self, options: ImageEmbedderOptions) -> None:
         network = TaskNetwork(read_network(options.base_options), "the embedder", options.base_options.delegate)
         self._network = network.expect((1, -1, -1, 3))
+        self.on_gpu = WholePictures(self.process, network.close)
         self._normalize, self._quantize = options.l2_normalize, options.quantize
 
-    def process(self, pixels: Array, rectangle: Array, milliseconds: int | None) -> EmbeddingResult:
+    def process(self, pixels: Any, rectangle: Array, milliseconds: int | None) -> EmbeddingResult:
         outputs = self._network.run_on(pixels, region_of(rectangle, (pixels.shape[1], pixels.shape[0])))
         heads = [
             Embedding(self._finished(values.ravel()), number, self._network.output_name(number))
@@ -84,6 +86,7 @@ class ImageEmbedder(VisionTask[ImageEmbedderOptions, EmbeddingResult]):
 
     options_type = ImageEmbedderOptions
     pipeline_type = _Pipeline
+    takes_gpu_pictures = True
     takes_region = True
 
     def embed(self, image: Image, image_processing_options: ImageProcessingOptions | None = None) -> EmbeddingResult:

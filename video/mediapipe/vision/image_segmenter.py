@@ -14,6 +14,7 @@ from ..calculators.regions import region_of
 from ..calculators.segments import activated, category_mask, confidence_masks
 from ..core.asset import read_network
 from ..core.errors import TaskError
+from ..core.gpu_network import WholePictures
 from ..core.image import Image, ImageFormat
 from ..core.network import TaskNetwork
 from ..core.options import BaseOptions, ImageProcessingOptions, VisionTaskRunningMode
@@ -42,7 +43,7 @@ class ImageSegmenterOptions:
     running_mode: VisionTaskRunningMode = VisionTaskRunningMode.IMAGE
     output_confidence_masks: bool = True
     output_category_mask: bool = False
-    result_callback: Callable[[ImageSegmenterResult, Image, int], None] | None = None
+    result_callback: Callable[[ImageSegmenterResult, Any, int], None] | None = None
 
 
 @dataclass
@@ -70,6 +71,7 @@ class SegmenterPipeline:
         self._options = options
         network = TaskNetwork(read_network(options.base_options), "the segmenter", options.base_options.delegate)
         self._network = network.expect((1, -1, -1, channels))
+        self.on_gpu = WholePictures(self.process, network.close)
         self._masks = next((i for i in reversed(range(len(network.outputs))) if len(network.outputs[i]) == 4), None)
         if self._masks is None:
             raise fb.ModelError(f"the segmenter has the outputs {network.outputs}; none of them is a mask")
@@ -79,7 +81,7 @@ class SegmenterPipeline:
         """The names of the classes."""
         return list(self._network.metadata.classes)
 
-    def process(self, pixels: Array, rectangle: Array, milliseconds: int | None) -> ImageSegmenterResult:
+    def process(self, pixels: Any, rectangle: Array, milliseconds: int | None) -> ImageSegmenterResult:
         size = pixels.shape[1], pixels.shape[0]
         assert self._masks is not None
         values = self._network.run_on(pixels, region_of(rectangle, size))[self._masks][0]
@@ -107,6 +109,7 @@ class ImageSegmenter(VisionTask[ImageSegmenterOptions, ImageSegmenterResult]):
 
     options_type = ImageSegmenterOptions
     pipeline_type = SegmenterPipeline
+    takes_gpu_pictures = True
 
     @property
     def labels(self) -> list[str]:

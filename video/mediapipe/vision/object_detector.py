@@ -16,7 +16,7 @@ from ..core.asset import read_network
 from ..core.categories import CategoryFilter
 from ..core.containers import Detection, DetectionResult
 from ..core.errors import UnsupportedError
-from ..core.image import Image
+from ..core.gpu_network import WholePictures
 from ..core.network import TaskNetwork
 from ..core.options import BaseOptions, VisionTaskRunningMode
 from ..core.task import DetectingTask
@@ -38,20 +38,21 @@ class ObjectDetectorOptions:
     score_threshold: float | None = 0.0
     category_allowlist: list[str] | None = None
     category_denylist: list[str] | None = None
-    result_callback: Callable[[DetectionResult, Image, int], None] | None = None
+    result_callback: Callable[[DetectionResult, Any, int], None] | None = None
 
 
 class _Pipeline:
     def __init__(self, options: ObjectDetectorOptions) -> None:
         network = TaskNetwork(read_network(options.base_options), "the detector", options.base_options.delegate)
         self._network = network.expect((1, -1, -1, 3))
+        self.on_gpu = WholePictures(self.process, network.close)
         if not is_selected(network.outputs):
             raise UnsupportedError(
                 f"the detector has the outputs {network.outputs}; this task takes those of TFLite_Detection_PostProcess"
             )
         self._filter = CategoryFilter(options, network.metadata.classes)
 
-    def process(self, pixels: Array, rectangle: Array, milliseconds: int | None) -> DetectionResult:
+    def process(self, pixels: Any, rectangle: Array, milliseconds: int | None) -> DetectionResult:
         size = pixels.shape[1], pixels.shape[0]
         region = region_of(rectangle, size)
         chosen = selected(self._network.run_on(pixels, region))
@@ -78,3 +79,4 @@ class ObjectDetector(DetectingTask[ObjectDetectorOptions, DetectionResult]):
 
     options_type = ObjectDetectorOptions
     pipeline_type = _Pipeline
+    takes_gpu_pictures = True
