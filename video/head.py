@@ -13,10 +13,10 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from .answers.selection import Columns, Selection
 from .layouts import PictureShape
 from .model_metadata import MOST_CLASSES
 from .network import Crop, Sampling, Values, candidates_of
-from .selection import Columns, Selection
 from .task import Fit, Model, picture_of, sampling_of
 from .vision import ssd
 from .vision.boxes import CANDIDATES, best_boxes, decode_boxes

@@ -15,16 +15,16 @@ import numpy.typing as npt
 
 import framebind as fb
 
+from .answers.candidates import Selector, candidate_graph
+from .answers.postprocess import Postprocess
+from .answers.selection import Candidates, Selection, select
 from .apis import GL
 from .bundles import content_of, interpreter_arguments, models_of
-from .candidate_graph import Selector, candidate_graph
 from .copies import DETECTIONS, FROM_ARRAY
 from .feedback import feedback_of
 from .further_inputs import NO_OPTIONS, FurtherInputs, check_set, filled, values_of
 from .layouts import Layout, PictureShape, picture_shape
 from .model_metadata import ModelMetadata, read_metadata
-from .postprocess import Postprocess
-from .selection import Candidates, Selection, select
 
 COPYING = "copying mode"
 """The reason in ``fb.transfers`` for the copying mode's copies from and to GL objects."""

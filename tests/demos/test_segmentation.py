@@ -16,7 +16,7 @@ import pytest
 import framebind as fb
 from framebind.tools.player.options import Options
 from framebind.tools.player.run import run
-from framebind.video.class_graph import STAY
+from framebind.video.answers.classes import STAY
 from framebind.video.layouts import PictureShape
 from framebind.video.tasks import segment
 from framebind.video.tasks.segment import Effect

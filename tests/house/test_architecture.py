@@ -57,8 +57,8 @@ FLOORS = {
     "gpu_delegate automatic alone signature_runner interpreter custom_operators "
     "tensor_buffer signatures compiled_model",
     "video": "assets tflite_writer embedded_network bundles models apis feedback further_inputs model_options copies "
-    "signals layouts model_metadata selection answer_graph postprocess candidate_graph class_graph network "
-    "prototype_graph model_file task vision head heads mediapipe.core.containers mediapipe.core.errors "
+    "signals layouts model_metadata answers network "
+    "answers.prototypes model_file task vision head heads mediapipe.core.containers mediapipe.core.errors "
     "mediapipe.calculators mediapipe.graphs mediapipe.core mediapipe.vision mediapipe.solutions mediapipe "
     "times results.rows tasks work results session workers live",
     "tools.certify": "cases graphs *",

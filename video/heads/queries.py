@@ -17,9 +17,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from ..answers.selection import Columns, Selection
 from ..head import Decoder, Found, Head, Probability
 from ..network import Values, candidates_of
-from ..selection import Columns, Selection
 from ..task import Fit, Match, Model, picture_of
 from ..vision.boxes import corners
 from ..vision.yolo import as_numbers, find_rows

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy.typing as npt
 
+from ..answers.selection import Selection
 from ..head import Decoder, Found, Head
 from ..network import candidates_of
-from ..selection import Selection
 from ..task import Fit, Match, Model, picture_of
 from ..vision.yolo import GREY, OVERLAP, Rows, find_rows, suppressed
 

@@ -10,13 +10,13 @@ import numpy.typing as npt
 
 import framebind as fb
 
+from ..answers.postprocess import Postprocess
 from ..apis import GL
 from ..layouts import Layout
 from ..model_metadata import ModelMetadata
 from ..model_options import ModelOptions
 from ..models import find_model
 from ..network import Kept, Network, Sampling
-from ..postprocess import Postprocess
 
 Shapes = tuple[tuple[int, tuple[int, ...]], ...]
 """The inputs that were resized: tensor indices and shapes."""

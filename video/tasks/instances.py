@@ -12,11 +12,11 @@ import numpy.typing as npt
 
 import framebind as fb
 
+from ..answers.prototypes import PrototypeSums
 from ..head import in_pixels, sound
 from ..heads import best_fit, decoder_of
 from ..layouts import PictureShape
 from ..network import Crop, Values
-from ..prototype_graph import PrototypeSums
 from ..task import Drawing, Finder, Fit, Mask, Model, Run, Scene, VideoTask, draw_found
 from ..vision.instances import Instance, Part, classes_of, instances, part_of
 from ..vision.labels import add_names, class_names

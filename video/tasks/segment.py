@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 import framebind as fb
 
-from ..class_graph import ClassNumbers
+from ..answers.classes import ClassNumbers
 from ..copies import MASKS
 from ..layouts import PictureShape
 from ..network import Sampling, Values

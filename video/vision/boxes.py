@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..selection import Candidates
+from ..answers.selection import Candidates
 from .non_max_suppression import suppress
 from .ssd import FACE_SIDE
 

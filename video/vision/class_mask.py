@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..class_graph import STAY, ClassNumbers
+from ..answers.classes import STAY, ClassNumbers
 from ..layouts import PictureShape
 from ..network import Outputs
 

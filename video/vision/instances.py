@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from ..answers.prototypes import PrototypeSums
 from ..network import Crop
-from ..prototype_graph import PrototypeSums
 
 Array = npt.NDArray[Any]
 

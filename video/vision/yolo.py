@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from ..answers.selection import Candidates, Columns, Selection
 from ..layouts import PictureShape
 from ..network import candidates_of
-from ..selection import Candidates, Columns, Selection
 from .boxes import corners
 from .non_max_suppression import suppress
 

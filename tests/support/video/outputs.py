@@ -11,9 +11,9 @@ import numpy.typing as npt
 import framebind as fb
 from framebind.interop.device import Device
 from framebind.interop.null.device import NullDevice
+from framebind.video.answers.postprocess import Postprocess
 from framebind.video.apis import GL, api_of
 from framebind.video.network import Outputs
-from framebind.video.postprocess import Postprocess
 
 
 @contextlib.contextmanager

@@ -14,13 +14,13 @@ import pytest
 import framebind as fb
 from framebind.interop.device import Device
 from framebind.interop.null.device import NullDevice
+from framebind.video.answers.candidates import BLOCK, LEADING, candidate_graph
+from framebind.video.answers.selection import Columns, Selection, select
 from framebind.video.apis import api_of
-from framebind.video.candidate_graph import BLOCK, LEADING, candidate_graph
 from framebind.video.copies import DETECTIONS, copied_for
 from framebind.video.heads import decoder_of
 from framebind.video.heads.efficientdet import anchors_of
 from framebind.video.layouts import PictureShape
-from framebind.video.selection import Columns, Selection, select
 from framebind.video.vision import ssd
 from support.heads import model_of
 from support.tiny_models import constants

@@ -17,12 +17,12 @@ from typer.testing import CliRunner
 import framebind as fb
 from framebind.__main__ import app
 from framebind.interop.device import Device
+from framebind.video.answers.prototypes import OBJECTS, PrototypeSums
 from framebind.video.copies import DETECTIONS, copied_for
 from framebind.video.head import in_pixels
 from framebind.video.heads import best_fit, decoder_of
 from framebind.video.layouts import Layout, PictureShape
 from framebind.video.model_metadata import ModelMetadata
-from framebind.video.prototype_graph import OBJECTS, PrototypeSums
 from framebind.video.session.session import Session
 from framebind.video.task import Match
 from framebind.video.vision.instances import classes_of, instances, part_of

@@ -13,7 +13,7 @@ import pytest
 
 import framebind as fb
 from framebind import mp
-from framebind.video.answer_graph import AnswerGraph
+from framebind.video.answers.graph import AnswerGraph
 from framebind.video.apis import BY_NAME
 from framebind.video.mediapipe.calculators.anchors import anchor_middles
 from framebind.video.mediapipe.calculators.detections import decode_detections, project_detections

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import framebind as fb
-from framebind.video.answer_graph import AnswerGraph
+from framebind.video.answers.graph import AnswerGraph
 from framebind.video.apis import GL
 from framebind.video.assets import PHOTOGRAPH
 from framebind.video.embedded_network import embedded

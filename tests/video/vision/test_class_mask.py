@@ -14,8 +14,8 @@ import pytest
 import framebind as fb
 from framebind.interop.device import Device
 from framebind.interop.null.device import NullDevice
+from framebind.video.answers.classes import STAY, class_graph, together_of
 from framebind.video.apis import api_of
-from framebind.video.class_graph import STAY, class_graph, together_of
 from framebind.video.copies import DETECTIONS, copied_for
 from framebind.video.layouts import Layout, PictureShape
 from framebind.video.network import Network

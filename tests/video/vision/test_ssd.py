@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from framebind.video.selection import Columns, Selection, select
+from framebind.video.answers.selection import Columns, Selection, select
 from framebind.video.vision import ssd
 from framebind.video.vision.boxes import CANDIDATES, MOST_BOXES, best_boxes, decode_boxes, decode_faces
 from framebind.video.vision.non_max_suppression import overlaps, suppress

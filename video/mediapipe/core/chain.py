@@ -11,9 +11,9 @@ import numpy.typing as npt
 
 import framebind as fb
 
+from ...answers.postprocess import Postprocess
 from ...copies import DETECTIONS
 from ...model_metadata import read_metadata
-from ...postprocess import Postprocess
 from ..calculators.regions import STEPS, WHOLE, region_matrix, region_of
 
 Array = npt.NDArray[Any]

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy.typing as npt
 
-from ...answer_graph import AnswerGraph
+from ...answers.graph import AnswerGraph
 from ...embedded_network import input_side
 from ..calculators.anchors import anchor_middles
 from .detections import best_detections, decoding

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ...answer_graph import AnswerGraph
+from ...answers.graph import AnswerGraph
 
 Array = npt.NDArray[Any]
 LEAST = 1e-30

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ...answer_graph import AnswerGraph
+from ...answers.graph import AnswerGraph
 from ..calculators.blendshapes import LANDMARKS as BLENDSHAPE_POINTS
 from .detecting import Kind, Settings
 from .landmarks import bounds, object_scale, project, smooth

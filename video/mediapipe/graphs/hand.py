@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ...answer_graph import AnswerGraph
+from ...answers.graph import AnswerGraph
 from ..calculators.rectangles import HAND_KNUCKLES
 from ..calculators.tracking import LIKE, LIKE_LANDMARKS
 from .detecting import Kind, Settings

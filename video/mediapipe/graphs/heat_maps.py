@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ...answer_graph import AnswerGraph
+from ...answers.graph import AnswerGraph
 from ..calculators.heat_maps import KERNEL, LEAST_CONFIDENCE
 from .detections import LEAST
 

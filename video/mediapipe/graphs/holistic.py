@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ...answer_graph import AnswerGraph
+from ...answers.graph import AnswerGraph
 from ...embedded_network import input_side
 from ..calculators.anchors import anchor_middles
 from ..calculators.recrops import FACE, FACE_POINTS, HAND, LEFT_EYE, RIGHT_EYE, Requirements

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ...answer_graph import AnswerGraph
+from ...answers.graph import AnswerGraph
 from .tracks import COLUMNS, corner_matrix, direction_of
 
 Array = npt.NDArray[Any]

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ...answer_graph import AnswerGraph
+from ...answers.graph import AnswerGraph
 from ..calculators.masks import FINE, KEPT, LEAST_AREA, UNCERTAINTY
 from ..calculators.regions import STEPS
 from .detections import LEAST

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ...answer_graph import AnswerGraph
+from ...answers.graph import AnswerGraph
 from .detecting import Kind, Settings
 from .heat_maps import refine
 from .landmarks import ROTATION, projection, rotation_of, smooth

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ...answer_graph import AnswerGraph
+from ...answers.graph import AnswerGraph
 from .detections import LEAST, box_areas, is_above
 
 Array = npt.NDArray[Any]

@@ -1,6 +1,6 @@
 """The best candidates in a detector's outputs: what a head declares, and their selection by NumPy.
 
-Detectors give thousands of candidates, of which a few score enough. ``candidate_graph.py`` has the same selection as
+Detectors give thousands of candidates, of which a few score enough. ``candidates.py`` has the same selection as
 operators, which run on the GPU behind the model, so that only the best candidates are read.
 """
 

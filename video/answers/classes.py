@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .answer_graph import AnswerGraph
-from .copies import DETECTIONS
-from .layouts import PictureShape
+from ..copies import DETECTIONS
+from ..layouts import PictureShape
+from .graph import AnswerGraph
 from .postprocess import Postprocess
 
 STAY = 1.0

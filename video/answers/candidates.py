@@ -7,8 +7,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from .answer_graph import AnswerGraph
-from .copies import DETECTIONS
+from ..copies import DETECTIONS
+from .graph import AnswerGraph
 from .postprocess import Postprocess
 from .selection import Candidates, Columns, Selection
 
@@ -23,7 +23,7 @@ class Selector:
 
     def __init__(self, selection: Selection, postprocess: Postprocess) -> None:
         """``postprocess`` runs the ``candidate_graph`` of the selection."""
-        self._selection, self._postprocess = selection, postprocess
+        self._postprocess = postprocess
         columns = LEADING + sum(each.last - each.first for each in selection.values)
         self._rows = np.empty((selection.count, columns), np.float32)
 

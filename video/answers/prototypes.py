@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from .answer_graph import AnswerGraph
-from .copies import DETECTIONS
-from .layouts import PictureShape
-from .network import Outputs
+from ..copies import DETECTIONS
+from ..layouts import PictureShape
+from ..network import Outputs
+from .graph import AnswerGraph
 from .postprocess import Postprocess
 
 Floats = npt.NDArray[np.float32]

@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 from ai_edge_litert import schema_py_generated as schema
 
-from .embedded_network import embedded
-from .tflite_writer import G, Op, T, build
+from ..embedded_network import embedded
+from ..tflite_writer import G, Op, T, build
 
 Shape = Sequence[int]
 _TABLES = {
