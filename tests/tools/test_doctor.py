@@ -68,6 +68,7 @@ def test_every_device_of_this_machine_has_its_line() -> None:
         assert bool(line["advice"]) == (line["state"] != "ok")
     assert found["OpenGL"] and len(found["sharing"]) >= len(machine.sharing) >= 1
     assert found["EGL"][0]["state"] == found["OpenCL"][0]["state"] == "ok"
+    assert re.match(r"by [a-z ]+, .* wait", found["between processes"][0]["found"])
     assert {"extra 'hosts'", "extra 'evaluate'", "extra 'plot'"} <= found.keys()
     (display,) = found["display"]
     assert display["optional"] and not found["packages"][0]["optional"]

@@ -273,7 +273,8 @@ def _between_processes() -> Finding:
     try:
         with fb.GlContext.headless(), fb.export_texture(fb.GlTexture(64, 64)) as exported:
             reasons = "; ".join(f"not {road}: {reason}" for road, reason in exported.why_not_better.items())
-            return Finding(check, "ok", f"by {exported.road}{f' ({reasons})' if reasons else ''}", optional=True)
+            found = f"by {exported.road}, {exported.order}{f' ({reasons})' if reasons else ''}"
+            return Finding(check, "ok", found, optional=True)
     except fb.DeviceError as error:
         return Finding(check, "missing", str(error), "only for fb.export_texture", optional=True)
 
