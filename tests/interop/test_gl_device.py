@@ -13,6 +13,7 @@ import framebind as fb
 from framebind.interop.device import Operand, Slot
 from framebind.interop.discovery.devices import open_device
 from framebind.interop.gl.compute.device import GlDevice
+from framebind.interop.gl.khronos import GL
 from framebind.interop.gl.program import COMPILING
 from framebind.kernels.tensor import Shape
 from framebind.kernels.views import Dense, Picture, Sliced, picture_parameters
@@ -295,6 +296,18 @@ def test_programs_of_two_threads_compile_one_after_the_other() -> None:
         assert not done.wait(0.3)
     assert done.wait(60)
     thread.join()
+
+
+def test_closing_a_device_in_another_context_leaves_the_objects_of_that_alone() -> None:
+    """A program that the driver still links has shaders, whose names are other shaders there."""
+    with fb.GlContext.headless() as mine:
+        device = GlDevice(mine)
+        sliced = Sliced(SHAPE)
+        device.kernel(copy_source(device, sliced, sliced)).begin(None)
+        with fb.GlContext.headless() as other:
+            shaders = [other.gl.glCreateShader(GL.COMPUTE_SHADER) for _ in range(8)]
+            device.close()
+            assert all(map(other.gl.glIsShader, shaders))
 
 
 def test_a_device_makes_its_own_context_where_none_is_current() -> None:

@@ -176,8 +176,10 @@ class GlDevice(BaseDevice[GlKernel, GlCommandList, GlBarrier]):
         self._barrier.watch.waited()
 
     def _free(self) -> None:
-        for kernel in self._kernels.values():
-            kernel.release()
+        with contextlib.suppress(DeviceError):
+            self.check()  # in another context these names are other objects, and in none the programs go with theirs
+            for kernel in self._kernels.values():
+                kernel.release()
 
 
 def _memory(resource: Resource) -> GlBuffer | GlTexture:
