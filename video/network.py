@@ -130,9 +130,9 @@ class Network:
         return f"{where} with copies" if self.mode == "copying" else where
 
     @property
-    def backend(self) -> str:
-        """The API that runs the model, as ``GpuDelegateOptions`` names it."""
-        return self._options.backend
+    def options(self) -> fb.GpuDelegateOptions:
+        """The delegate's options."""
+        return self._options
 
     @property
     def inputs(self) -> dict[int, tuple[int, ...]]:

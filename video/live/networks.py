@@ -98,8 +98,8 @@ class StreamNetwork(Network):
         return self.shared.network.runs_on
 
     @property
-    def backend(self) -> str:
-        return self.shared.network.backend
+    def options(self) -> fb.GpuDelegateOptions:
+        return self.shared.network.options
 
     @property
     def inputs(self) -> dict[int, tuple[int, ...]]:

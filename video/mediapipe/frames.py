@@ -55,8 +55,9 @@ class FrameTask(Generic[Things]):
         self._pipelines = dict[Mode, Pipeline[Things]]()
         self._on_gpu = self._opened("gpu")
 
-    def begin(self) -> None:
-        """Begin a video: forget what was in earlier frames."""
+    def begin(self, options: fb.GpuDelegateOptions) -> None:
+        """Begin a video: forget what was in earlier frames. ``options`` are the delegate's."""
+        self._on_gpu.on_gpu.options = options
         self._milliseconds = 0.0
         self._pipelines = {"gpu": self._on_gpu}
         self._on_gpu.on_gpu.forget()
@@ -101,13 +102,13 @@ def follow(model: Model, name: Hashable, make: Callable[[BaseOptions], Pipeline[
         return things
 
     task = model.keep(find, name, open_task)
-    task.begin()
+    task.begin(model.options)
     return find
 
 
 def _check_backend(network: Network) -> None:
     """Raise BindingError if another API than that of the frames is to run the networks."""
-    if network.backend not in ("auto", network.api.name):
+    if network.options.backend not in ("auto", network.api.name):
         raise fb.BindingError(
             f"the networks of {network.path.name} run where the frames are, and here these are {network.api.objects}: "
             f"take the backend {network.api.short} or auto; cuda is for rows of videos, without a painted one"

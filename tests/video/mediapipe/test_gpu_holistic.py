@@ -16,10 +16,11 @@ from framebind import mp
 from framebind.video.answers.graph import AnswerGraph
 from framebind.video.apis import BY_NAME
 from framebind.video.mediapipe.calculators import recrops
+from framebind.video.mediapipe.core.chain import Chain
 from framebind.video.mediapipe.graphs import holistic, tracks
 from framebind.video.mediapipe.graphs.detecting import Settings
 from framebind.video.mediapipe.graphs.pose import Steady
-from framebind.video.mediapipe.vision.holistic_chain import holistic_chain
+from framebind.video.mediapipe.vision.holistic_chain import holistic_models
 from support.recording_driver import RecordingDriver
 from support.video.task_bundles import varied_whole
 
@@ -140,10 +141,11 @@ def test_a_followed_frame_is_three_graphs_of_cuda(recorder: RecordingDriver) -> 
     with zipfile.ZipFile(io.BytesIO(varied_whole())) as archive:
         files = {name: archive.read(name) for name in archive.namelist()}
     with fb.cuda.CudaContext():
-        chain = holistic_chain(
-            files, Settings(is_smooth=True), holistic.PartSettings(has_blendshapes=True), SIZE, BY_NAME["cuda"],
+        models = holistic_models(
+            files, Settings(is_smooth=True), holistic.PartSettings(has_blendshapes=True), SIZE,
             masks=False, steady=Steady(masks=True), suppression=0.3,
         )  # fmt: skip
+        chain = Chain(models, SIZE, BY_NAME["cuda"])
         images = [fb.cuda.CudaImage.from_array(each) for each in pictures()[:2]]
         for image in (*images, *images):  # compiles, and records
             chain.submit(image)

@@ -13,11 +13,11 @@ import pytest
 import framebind as fb
 from framebind import mp
 from framebind.video.apis import BY_NAME, GL
-from framebind.video.mediapipe.core.chain import Chain
+from framebind.video.mediapipe.core.chain import Chain, ChainModels
 from framebind.video.mediapipe.core.gpu_picture import gpu_picture
 from framebind.video.mediapipe.graphs.detecting import Settings
-from framebind.video.mediapipe.vision.hand_chain import hand_chain
-from framebind.video.mediapipe.vision.pose_chain import pose_chain
+from framebind.video.mediapipe.vision.hand_chain import hand_models
+from framebind.video.mediapipe.vision.pose_chain import pose_models
 from support.recording_driver import Foreign, RecordingDriver
 from support.video.task_bundles import one_face, one_gesture, one_hand, varied_persons
 
@@ -130,26 +130,26 @@ def test_an_array_says_its_size_by_its_shape(shape: tuple[int, ...], size: Any) 
     assert (picture.size, picture.api.short, picture.obj) == (size, "cuda", array)
 
 
-def on_cuda(bundle: bytes, make_chain: Callable[..., Chain], settings: Settings) -> Chain:
+def on_cuda(bundle: bytes, models_of: Callable[..., ChainModels], settings: Settings) -> Chain:
     with zipfile.ZipFile(io.BytesIO(bundle)) as archive:
         files = {name: archive.read(name) for name in archive.namelist()}
-    return make_chain(files, settings, (64, 48), BY_NAME["cuda"])
+    return Chain(models_of(files, settings, (64, 48)), (64, 48), BY_NAME["cuda"])
 
 
 @pytest.mark.parametrize(
-    ("bundle", "make_chain", "settings"),
+    ("bundle", "models_of", "settings"),
     [
-        (one_hand, hand_chain, Settings(1)),
-        (one_hand, hand_chain, Settings(2)),
-        (varied_persons, pose_chain, Settings(1, is_smooth=True)),
-        (varied_persons, pose_chain, Settings(2)),
+        (one_hand, hand_models, Settings(1)),
+        (one_hand, hand_models, Settings(2)),
+        (varied_persons, pose_models, Settings(1, is_smooth=True)),
+        (varied_persons, pose_models, Settings(2)),
     ],
 )
 def test_a_followed_frame_is_one_graph_of_cuda(
-    bundle: Callable[[], bytes], make_chain: Callable[..., Chain], settings: Settings, recorder: RecordingDriver
+    bundle: Callable[[], bytes], models_of: Callable[..., ChainModels], settings: Settings, recorder: RecordingDriver
 ) -> None:
     with fb.cuda.CudaContext():
-        chain = on_cuda(bundle(), make_chain, settings)
+        chain = on_cuda(bundle(), models_of, settings)
         pictures = [fb.cuda.CudaImage.from_array(PIXELS) for _ in range(2)]
         for picture in (*pictures, *pictures):  # compiles, and records
             chain.submit(picture)
@@ -166,7 +166,7 @@ def test_a_followed_frame_is_one_graph_of_cuda(
 
 def test_each_single_picture_is_searched(recorder: RecordingDriver) -> None:
     with fb.cuda.CudaContext():
-        chain = on_cuda(one_hand(), hand_chain, Settings(follows=False))
+        chain = on_cuda(one_hand(), hand_models, Settings(follows=False))
         picture = fb.cuda.CudaImage.from_array(PIXELS)
         chain.submit(picture)
         recorder.calls.clear()

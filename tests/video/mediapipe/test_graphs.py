@@ -33,7 +33,7 @@ from framebind.video.mediapipe.core.chain import Chain, letterbox, sampled_regio
 from framebind.video.mediapipe.core.options import BaseOptions, VisionTaskRunningMode
 from framebind.video.mediapipe.graphs import detections, face, hand, heat_maps, landmarks, tracks
 from framebind.video.mediapipe.graphs.detecting import Settings
-from framebind.video.mediapipe.vision.face_chain import face_chain
+from framebind.video.mediapipe.vision.face_chain import face_models
 from framebind.video.mediapipe.vision.face_landmarker import (
     FaceLandmarkerOptions,
     FacePipeline,
@@ -289,7 +289,7 @@ def frames() -> list[Array]:
 def chain_of(bundle: Path, settings: Settings) -> Chain:
     with zipfile.ZipFile(bundle) as archive:
         files = {name: archive.read(name) for name in archive.namelist()}
-    return face_chain(files, settings, (512, 512), GL)
+    return Chain(face_models(files, settings, (512, 512)), (512, 512), GL)
 
 
 @pytest.mark.parametrize("count", [1, 2])

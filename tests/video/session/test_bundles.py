@@ -41,8 +41,10 @@ def pictures(tmp_path: Path, photograph: Callable[..., npt.NDArray[np.uint8]]) -
 
 def test_a_network_may_run_late(face: Path, pictures: Path, tmp_path: Path) -> None:
     """Frames after the first one copy nothing: the networks of landmarks still compile and load their weights."""
-    with fb.video.VideoStage(model=face, save=("video", "jsonl"), output=tmp_path) as stage:
+    cache = tmp_path / "cache"
+    with fb.video.VideoStage(model=face, save=("video", "jsonl"), output=tmp_path, cache=cache) as stage:
         rows = stage.rows(pictures)
+    assert len(list(cache.iterdir())) >= 2, "the models of the chain, for the next start"
     assert [row["class"] for row in rows] == [None, "face", "face"]
     assert rows == [json.loads(line) for line in (tmp_path / "pictures.jsonl").read_text().splitlines()]
     points, depths, shapes = (rows[1][name] or [] for name in ("points", "depths", "blendshapes"))

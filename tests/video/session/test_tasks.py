@@ -38,6 +38,8 @@ MODELS = {
     "matte": "selfie_segmentation",
     "segment": "deeplabv3_257_mv_gpu",
 }
+ROWS = {"face": 5948, "gestures": 2 * 516, "hands": 2 * 516, "holistic": 8044, "pose": 1064}
+"""The bytes that a frame of each task of MediaPipe reads: its rows, and nothing else."""
 BUNDLES = {"gestures": one_gesture, "hands": one_hand, "holistic": one_whole, "pose": one_person}
 
 
@@ -101,8 +103,11 @@ def test_rows_are_those_of_the_cpu(
     (folder := tmp_path / "frames").mkdir()
     for number, picture in enumerate(pictures):
         cv2.imwrite(str(folder / f"{number}.png"), picture[..., ::-1])
+    fb.transfers.reset()
     with fb.video.VideoStage(task, str(path)) as stage:
         rows = stage.rows(folder)
+    downloads = {why: count.bytes for (way, why), count in fb.transfers.by_reason.items() if way == "download"}
+    assert task not in ROWS or downloads == {"detections": len(pictures) * ROWS[task]}
     model = CpuModel(path)
     make = find_task(task).finder
     assert make is not None

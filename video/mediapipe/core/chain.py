@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -136,8 +136,11 @@ class Chain:
     ``api``, whose context is current.
     """
 
-    def __init__(self, models: ChainModels, size: Size, api: fb.Backend) -> None:
-        options = fb.GpuDelegateOptions(api.name)
+    def __init__(
+        self, models: ChainModels, size: Size, api: fb.Backend, options: fb.GpuDelegateOptions | None = None
+    ) -> None:
+        """``options`` are the delegate's, but for its backend: see Postprocess."""
+        options = replace(options or fb.GpuDelegateOptions(), backend=api.name)
         self._models = models
         self._whole = fb.Region(api.new_buffer(sampled_region(letterbox(size), models.side)), steps=STEPS)
         self._detect = Postprocess(models.detect, options, api)

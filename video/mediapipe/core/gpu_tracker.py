@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 import framebind as fb
 
-from .chain import Chain, Size
+from .chain import Chain, ChainModels, Size
 from .errors import TaskError
 from .gpu_picture import GpuPicture
 
@@ -35,20 +35,22 @@ class Found(NamedTuple):
 class GpuTracker(Generic[Result]):
     """A task on pictures in the GPU's memory: a chain for pictures of one size at a time.
 
-    ``make_chain`` makes it for a size and an API, to look for ``count`` things; ``result_of`` makes a result of what
+    ``models_for`` gives its models for a size, to look for ``count`` things; ``result_of`` makes a result of what
     was found. With another size or API the chain begins anew, and what was seen is forgotten. The chain computes
     ``masks`` masks.
     """
 
     def __init__(
         self,
-        make_chain: Callable[[Size, fb.Backend], Chain],
+        models_for: Callable[[Size], ChainModels],
         count: int,
         result_of: Callable[[Found], Result],
         masks: int = 0,
     ) -> None:
         self._masks, self._mask_count = tuple[Any, ...](), masks
-        self._make_chain, self._count, self._result_of = make_chain, count, result_of
+        self._models_for, self._count, self._result_of = models_for, count, result_of
+        self.options = fb.GpuDelegateOptions()
+        """The delegate's options of the chain that is made next; its API is that of the pictures."""
         self._chain: Chain | None = None
         self._made_for: tuple[Size, str] | None = None
         self._number, self._rows = 0, dict[int, Array]()
@@ -119,7 +121,8 @@ class GpuTracker(Generic[Result]):
         if self._chain is None or self._made_for != made_for:
             self.close()
             with fb.transfer_guard("allow"):  # constants are uploaded once
-                self._chain, self._made_for = self._make_chain(picture.size, picture.api), made_for
+                self._chain = Chain(self._models_for(picture.size), picture.size, picture.api, self.options)
+                self._made_for = made_for
                 self._chain.warm(picture.obj, self._masks)
             self.forget()
         return self._chain

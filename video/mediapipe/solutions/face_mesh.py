@@ -64,7 +64,7 @@ class FaceMesh(Solution[Faces]):
         )
         self._count = FACEMESH_NUM_LANDMARKS_WITH_IRISES if refine_landmarks else FACEMESH_NUM_LANDMARKS
         self._pipeline = FacePipeline(options, is_smooth=False)
-        self._on_gpu = GpuTracker(self._pipeline.chain, max_num_faces, self._faces_of)
+        self._on_gpu = GpuTracker(self._pipeline.models, max_num_faces, self._faces_of)
 
     def _find(self, pixels: Any, milliseconds: float | None) -> Faces:
         return self._faces(self._pipeline.find(pixels, WHOLE, milliseconds))

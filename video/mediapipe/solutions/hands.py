@@ -8,21 +8,19 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-import framebind as fb
-
 from ..calculators.rectangles import box_rectangles, transform_rectangles
 from ..calculators.regions import WHOLE
 from ..calculators.tracking import associate
 from ..core.anchor_detector import AnchorDetector
 from ..core.asset import read_files
-from ..core.chain import Chain
+from ..core.chain import ChainModels
 from ..core.gpu_tracker import Found, GpuTracker
 from ..core.network import TaskNetwork
 from ..core.tracker import Tracker
 from ..graphs.detecting import Settings
 from ..graphs.hand import SOLUTION_PALM
 from ..vision.connections import HandLandmarksConnections as Lines
-from ..vision.hand_chain import hand_chain
+from ..vision.hand_chain import hand_models
 from ..vision.hand_landmarker import (
     DETECTOR,
     LANDMARKS,
@@ -91,7 +89,7 @@ class Hands(Solution[FoundHands]):
         self._settings = Settings(
             max_num_hands, min_detection_confidence, min_tracking_confidence, OVERLAP, follows=not static_image_mode
         )
-        self._on_gpu = GpuTracker(self._chain, max_num_hands, _hands_of)
+        self._on_gpu = GpuTracker(self._models, max_num_hands, _hands_of)
         self.reset()
 
     def reset(self) -> None:
@@ -114,8 +112,8 @@ class Hands(Solution[FoundHands]):
             self._tracker.follow([next_hand(hand.landmarks, size) for hand in hands])
         return _found(hands)
 
-    def _chain(self, size: tuple[int, int], api: fb.Backend) -> Chain:
-        return hand_chain(self._files, self._settings, size, api, palm=SOLUTION_PALM, is_distinct=False)
+    def _models(self, size: tuple[int, int]) -> ChainModels:
+        return hand_models(self._files, self._settings, size, palm=SOLUTION_PALM, is_distinct=False)
 
 
 def _hands_of(found: Found) -> FoundHands:

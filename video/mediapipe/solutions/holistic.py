@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import framebind as fb
-
 from ..core.asset import read_files
-from ..core.chain import Chain
+from ..core.chain import ChainModels
 from ..core.gpu_tracker import Found, GpuTracker
 from ..core.network import TaskNetwork
 from ..graphs.holistic import PartSettings
@@ -16,7 +14,7 @@ from ..vision.face_detector import face_detector
 from ..vision.face_landmarker import DETECTOR, LANDMARKS, FaceLandmarks
 from ..vision.hand_landmarker import LANDMARKS as HAND_LANDMARKS
 from ..vision.hand_landmarker import HandLandmarks
-from ..vision.holistic_chain import holistic_chain
+from ..vision.holistic_chain import holistic_models
 from ..vision.holistic_landmarker import RECROP, SIDES, Whole, whole_of
 from ..vision.holistic_parts import HandRecrop, HolisticFace, HolisticHand
 from ..vision.landmark_names import HandLandmark, PoseLandmark
@@ -92,7 +90,7 @@ class Holistic(Solution[WholePerson]):
         self._hands = [HolisticHand(side, recrop, joints, parts.hand_presence) for side in SIDES]
         self._count = FACEMESH_NUM_LANDMARKS_WITH_IRISES if refine_face_landmarks else FACEMESH_NUM_LANDMARKS
         self._files, self._parts = {**files, **self._body.files}, parts
-        self._on_gpu = GpuTracker(self._chain, 1, self._person_of, int(enable_segmentation))
+        self._on_gpu = GpuTracker(self._models, 1, self._person_of, int(enable_segmentation))
 
     def bind_masks(self, masks: Sequence[Any]) -> None:
         """Write the mask of a picture in the GPU's memory to this one object: see ``PoseLandmarker.bind_masks``."""
@@ -117,10 +115,10 @@ class Holistic(Solution[WholePerson]):
         face = self._face.find(pixels, pose.landmarks, size, follows=follows)
         return self._person(Whole(pose, face, (left, right)), pose.mask)
 
-    def _chain(self, size: tuple[int, int], api: fb.Backend) -> Chain:
+    def _models(self, size: tuple[int, int]) -> ChainModels:
         body = self._body
-        return holistic_chain(
-            self._files, body.settings, self._parts, size, api, masks=body.has_mask, steady=body.steady,
+        return holistic_models(
+            self._files, body.settings, self._parts, size, masks=body.has_mask, steady=body.steady,
             suppression=SUPPRESSION,
         )  # fmt: skip
 

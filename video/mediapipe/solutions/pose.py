@@ -7,11 +7,9 @@ from typing import Any, NamedTuple
 
 import numpy.typing as npt
 
-import framebind as fb
-
 from ..calculators.regions import WHOLE
 from ..core.asset import read_files
-from ..core.chain import Chain
+from ..core.chain import ChainModels
 from ..core.errors import TaskError
 from ..core.gpu_tracker import Found, GpuTracker
 from ..core.network import TaskNetwork
@@ -20,7 +18,7 @@ from ..graphs.pose import Steady
 from ..vision.connections import PoseLandmarksConnections
 from ..vision.holistic_parts import HolisticPose
 from ..vision.landmark_names import PoseLandmark
-from ..vision.pose_chain import pose_chain
+from ..vision.pose_chain import pose_models
 from ..vision.pose_landmarker import DETECTOR, LANDMARKS, PoseLandmarks, pose_detector, pose_of
 from ..vision.pose_landmarker import Pose as Row
 from .messages import LandmarkList, NormalizedLandmarkList, landmark_list, world_landmark_list
@@ -65,7 +63,7 @@ class Pose(Solution[Person]):
             model_complexity, min_detection_confidence, min_tracking_confidence, follows=not static_image_mode,
             is_smooth=smooth_landmarks, has_mask=enable_segmentation, is_mask_smooth=smooth_segmentation,
         )  # fmt: skip
-        self._on_gpu = GpuTracker(self._body.chain, 1, _person_of, int(enable_segmentation))
+        self._on_gpu = GpuTracker(self._body.models, 1, _person_of, int(enable_segmentation))
 
     def bind_masks(self, masks: Sequence[Any]) -> None:
         """Write the mask of a picture in the GPU's memory to this one object: see ``PoseLandmarker.bind_masks``."""
@@ -83,7 +81,7 @@ class Pose(Solution[Person]):
 
 
 class Body:
-    """The body of one person: ``cpu`` on arrays, and ``chain`` on the GPU."""
+    """The body of one person: ``cpu`` on arrays, and ``models`` those of its chain on the GPU."""
 
     def __init__(
         self, complexity: int, detection: float, tracking: float, *, follows: bool, is_smooth: bool, has_mask: bool,
@@ -103,10 +101,10 @@ class Body:
         """The person in a picture (height, width, 3)."""
         return self.cpu.find(pixels, WHOLE, milliseconds, mask=self.has_mask)
 
-    def chain(self, size: tuple[int, int], api: fb.Backend) -> Chain:
-        """The chain for pictures of a size on the GPU."""
-        return pose_chain(
-            self.files, self.settings, size, api, masks=self.has_mask, steady=self.steady, suppression=SUPPRESSION
+    def models(self, size: tuple[int, int]) -> ChainModels:
+        """The chain's models for pictures of a size on the GPU."""
+        return pose_models(
+            self.files, self.settings, size, masks=self.has_mask, steady=self.steady, suppression=SUPPRESSION
         )
 
 

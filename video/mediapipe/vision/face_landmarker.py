@@ -20,7 +20,7 @@ from ..calculators.rectangles import box_rectangles, landmark_rectangle, transfo
 from ..calculators.regions import region_matrix, region_of
 from ..calculators.smoothing import LandmarkFilter, object_scale
 from ..core.asset import read_files
-from ..core.chain import Chain
+from ..core.chain import ChainModels
 from ..core.containers import Category, NormalizedLandmark, normalized_landmarks
 from ..core.geometry_file import read_geometry
 from ..core.gpu_tracker import Found, GpuTracker
@@ -35,7 +35,7 @@ from ..core.task import DetectingTask
 from ..core.tracker import Tracker
 from ..graphs.detecting import Settings
 from .connections import FaceLandmarksConnections as FaceLandmarksConnections  # MediaPipe's module has it, too
-from .face_chain import face_chain
+from .face_chain import face_models
 from .face_detector import face_detector
 
 Array = npt.NDArray[Any]
@@ -144,7 +144,7 @@ class FacePipeline:
             self._face = read_geometry(_needed(files, GEOMETRY))
         self.forget()
         self._is_smooth = options.num_faces == 1 and is_smooth
-        self.on_gpu = GpuTracker(self.chain, options.num_faces, self._result_of)
+        self.on_gpu = GpuTracker(self.models, options.num_faces, self._result_of)
         self._filter = LandmarkFilter(min_cutoff=0.05, beta=80.0) if self._is_smooth else None
 
     def forget(self) -> None:
@@ -188,8 +188,8 @@ class FacePipeline:
     def process(self, pixels: Any, rectangle: Array, milliseconds: int | None) -> FaceLandmarkerResult:
         return self._result(self.find(pixels, rectangle, milliseconds), (pixels.shape[1], pixels.shape[0]))
 
-    def chain(self, size: tuple[int, int], api: fb.Backend) -> Chain:
-        """The chain for pictures of a size on the GPU."""
+    def models(self, size: tuple[int, int]) -> ChainModels:
+        """The chain's models for pictures of a size on the GPU."""
         options = self._options
         follows = options.running_mode is not VisionTaskRunningMode.IMAGE
         settings = Settings(
@@ -197,7 +197,7 @@ class FacePipeline:
             options.min_tracking_confidence, is_smooth=self._is_smooth and follows, follows=follows,
         )  # fmt: skip
         wanted = {DETECTOR, LANDMARKS, *([BLENDSHAPES] if self._blendshapes else [])}
-        return face_chain({name: self._files[name] for name in wanted}, settings, size, api)
+        return face_models({name: self._files[name] for name in wanted}, settings, size)
 
     def seen(self, found: Found) -> list[Face]:
         """The faces in a picture on the GPU, as ``find`` gives those in an array."""
@@ -219,7 +219,7 @@ class FacePipeline:
 
 
 def face_of(row: Array, size: tuple[int, int]) -> Face:
-    """The face of a row of ``face_chain`` in a picture of ``size`` (width, height)."""
+    """The face of a row of ``face_models`` in a picture of ``size`` (width, height)."""
     landmarks, shapes = row[: 3 * COUNT].reshape(COUNT, 3), row[3 * COUNT : -1]
     return Face(landmarks / np.array([*size, size[0]], np.float32), float(row[-1]), shapes if len(shapes) else None)
 

@@ -95,7 +95,7 @@ class GesturePipeline:
             options.min_tracking_confidence,
         )
         self._hands = HandPipeline(hands)
-        self.on_gpu = GpuTracker(self._hands.chain, options.num_hands, self._result_of)
+        self.on_gpu = GpuTracker(self._hands.models, options.num_hands, self._result_of)
         parts = read_bundle(files[GESTURES], (EMBEDDER, CANNED), (CUSTOM,))
         self._embedder = TaskNetwork(parts[EMBEDDER], EMBEDDER, BaseOptions.Delegate.CPU)
         kinds = (

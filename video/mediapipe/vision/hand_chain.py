@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import framebind as fb
-
 from ...embedded_network import input_side
-from ..core.chain import Chain, ChainModels, Size, letterbox, normalization_of
+from ..core.chain import ChainModels, Size, letterbox, normalization_of
 from ..graphs.detecting import Kind, Settings, detecting
 from ..graphs.hand import COUNT, PALM, looking
 
 
-def hand_chain(
-    files: Mapping[str, bytes], settings: Settings, size: Size, api: fb.Backend, *, palm: Kind = PALM,
-    is_distinct: bool = True,
-) -> Chain:  # fmt: skip
-    """The chain of a bundle's files, which were checked, for pictures of ``size`` (width, height).
+def hand_models(
+    files: Mapping[str, bytes], settings: Settings, size: Size, *, palm: Kind = PALM, is_distinct: bool = True
+) -> ChainModels:
+    """The chain's models of a bundle's files, which were checked, for pictures of ``size`` (width, height).
 
     A row has 21 x, y and z in pixels (of the width for z) and in metres,
     the probabilities of a right hand and of a hand, and 1 if there is a hand, else 0. With ``is_distinct`` a hand that
@@ -24,7 +21,7 @@ def hand_chain(
     """
     detector, landmarks = files["hand_detector.tflite"], files["hand_landmarks_detector.tflite"]
     side = input_side(landmarks)
-    models = ChainModels(
+    return ChainModels(
         detecting(detector, palm, letterbox(size), size, side, settings),
         looking(landmarks, size, side, settings, is_distinct=is_distinct),
         {},
@@ -33,4 +30,3 @@ def hand_chain(
         6 * COUNT + 3,
         input_side(detector),
     )
-    return Chain(models, size, api)

@@ -9,15 +9,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-import framebind as fb
-
 from ..calculators.landmarks import decode_landmarks, project_in_square, turn_world_landmarks
 from ..calculators.rectangles import box_rectangles, hand_rectangle, transform_rectangles
 from ..calculators.regions import region_of
 from ..calculators.tracking import associate_hands, distinct_hands
 from ..core.anchor_detector import AnchorDetector
 from ..core.asset import read_files
-from ..core.chain import Chain
+from ..core.chain import ChainModels
 from ..core.containers import Category, Landmark, NormalizedLandmark, normalized_landmarks, world_landmarks
 from ..core.gpu_tracker import Found, GpuTracker
 from ..core.network import TaskNetwork
@@ -26,7 +24,7 @@ from ..core.task import DetectingTask
 from ..core.tracker import Tracker
 from ..graphs.detecting import Settings
 from .connections import HandLandmarksConnections as HandLandmarksConnections  # MediaPipe's module has it, too
-from .hand_chain import hand_chain
+from .hand_chain import hand_models
 from .landmark_names import HandLandmark as HandLandmark
 
 Array = npt.NDArray[Any]
@@ -146,7 +144,7 @@ class HandPipeline:
         confidence = options.min_hand_detection_confidence
         self._detector = AnchorDetector(palms, PALM_STRIDES, PALM_POINTS, confidence, 0.3)
         self._landmarks = HandLandmarks(TaskNetwork(files[LANDMARKS], LANDMARKS, delegate))
-        self.on_gpu = GpuTracker(self.chain, options.num_hands, self._result_of)
+        self.on_gpu = GpuTracker(self.models, options.num_hands, self._result_of)
         self._options, self._files = options, files
         self._presence = options.min_hand_presence_confidence
         self._count = options.num_hands
@@ -172,14 +170,14 @@ class HandPipeline:
     def process(self, pixels: Any, rectangle: Array, milliseconds: int | None) -> HandLandmarkerResult:
         return _result(self.find(pixels, rectangle, milliseconds))
 
-    def chain(self, size: tuple[int, int], api: fb.Backend) -> Chain:
-        """The chain for pictures of a size on the GPU."""
+    def models(self, size: tuple[int, int]) -> ChainModels:
+        """The chain's models for pictures of a size on the GPU."""
         options = self._options
         settings = Settings(
             options.num_hands, options.min_hand_detection_confidence, options.min_hand_presence_confidence,
             options.min_tracking_confidence, follows=options.running_mode is not VisionTaskRunningMode.IMAGE,
         )  # fmt: skip
-        return hand_chain(self._files, settings, size, api)
+        return hand_models(self._files, settings, size)
 
     def seen(self, found: Found) -> list[Hand]:
         """The hands in a picture on the GPU, as ``find`` gives those in an array."""
@@ -190,7 +188,7 @@ class HandPipeline:
 
 
 def hand_of(row: Array, size: tuple[int, int]) -> Hand:
-    """The hand of a row of ``hand_chain`` in a picture of ``size`` (width, height)."""
+    """The hand of a row of ``hand_models`` in a picture of ``size`` (width, height)."""
     landmarks = row[: 3 * COUNT].reshape(COUNT, 3) / np.array([*size, size[0]], np.float32)
     return Hand(landmarks, row[3 * COUNT : -3].reshape(COUNT, 3), float(row[-3]), float(row[-2]))
 

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-import framebind as fb
-
 from ...embedded_network import input_side
-from ..core.chain import ROWS, Chain, Part, Sight, Size, normalization_of
+from ..core.chain import ROWS, ChainModels, Part, Sight, Size, normalization_of
 from ..graphs.detecting import Settings
 from ..graphs.holistic import PartSettings, finding, looking, naming
 from ..graphs.pose import Steady
@@ -17,13 +15,13 @@ from .pose_chain import pose_models
 NAMED, FOUND, WHOLE_ROWS = ("named face", "named hands"), ("face", "hands"), "rows of the whole"
 
 
-def holistic_chain(
-    files: Mapping[str, bytes], settings: Settings, parts: PartSettings, size: Size, api: fb.Backend, *, masks: bool,
-    steady: Steady, suppression: float,
-) -> Chain:  # fmt: skip
-    """The chain of a bundle's files, which were checked, for pictures of ``size`` (width, height).
+def holistic_models(
+    files: Mapping[str, bytes], settings: Settings, parts: PartSettings, size: Size, *, masks: bool, steady: Steady,
+    suppression: float,
+) -> ChainModels:  # fmt: skip
+    """The chain's models of a bundle's files, which were checked, for pictures of ``size`` (width, height).
 
-    A row is that of ``graphs.holistic.looking``. The rest is as for ``pose_chain``.
+    A row is that of ``graphs.holistic.looking``. The rest is as for ``pose_models``.
     """
     detector, recrop = files["face_detector.tflite"], files["hand_roi_refinement.tflite"]
     face, hands = files["face_landmarks_detector.tflite"], files["hand_landmarks_detector.tflite"]
@@ -41,4 +39,4 @@ def holistic_chain(
         [Sight(FOUND[0], 1, normalization_of(face)), Sight(FOUND[1], 2, normalization_of(hands))],
         [*FOUND, ROWS], [WHOLE_ROWS],
     )  # fmt: skip
-    return Chain(replace(body, columns=parts.columns, gives=NAMED, parts=[find, look]), size, api)
+    return replace(body, columns=parts.columns, gives=NAMED, parts=[find, look])

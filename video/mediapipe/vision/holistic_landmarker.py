@@ -12,7 +12,7 @@ import framebind as fb
 
 from ..calculators.blendshapes import NAMES, blendshape_points
 from ..core.asset import read_files
-from ..core.chain import Chain
+from ..core.chain import ChainModels
 from ..core.containers import Category, Landmark, NormalizedLandmark, normalized_landmarks, world_landmarks
 from ..core.gpu_tracker import Found, GpuTracker
 from ..core.image import Image, ImageFormat
@@ -28,7 +28,7 @@ from .face_landmarker import DETECTOR as FACE_DETECTOR
 from .face_landmarker import LANDMARKS as FACE_LANDMARKS
 from .hand_landmarker import LANDMARKS as HAND_LANDMARKS
 from .hand_landmarker import Hand, HandLandmarks, hand_of
-from .holistic_chain import holistic_chain
+from .holistic_chain import holistic_models
 from .holistic_parts import HandRecrop, HolisticFace, HolisticHand, HolisticPose
 from .pose_landmarker import DETECTOR as POSE_DETECTOR
 from .pose_landmarker import LANDMARKS as POSE_LANDMARKS
@@ -159,7 +159,7 @@ class HolisticPipeline:
         self._has_mask = options.output_segmentation_mask
         self._milliseconds = 0.0
         self._options, self._files = options, files
-        self.on_gpu = GpuTracker(self._chain, 1, self._result_of, int(self._has_mask))
+        self.on_gpu = GpuTracker(self._models, 1, self._result_of, int(self._has_mask))
 
     def find(self, pixels: Any, rectangle: Array, milliseconds: float | None) -> Whole:
         """The person in a picture. Pictures without a time follow each other too, as in MediaPipe."""
@@ -186,7 +186,7 @@ class HolisticPipeline:
         mask = None if whole.pose is None or whole.pose.mask is None else Image(ImageFormat.VEC32F1, whole.pose.mask)
         return _result(whole, mask)
 
-    def _chain(self, size: tuple[int, int], api: fb.Backend) -> Chain:
+    def _models(self, size: tuple[int, int]) -> ChainModels:
         options = self._options
         settings = Settings(
             1, options.min_pose_detection_confidence, options.min_pose_landmarks_confidence, is_smooth=True
@@ -196,8 +196,8 @@ class HolisticPipeline:
             options.min_face_landmarks_confidence, options.min_hand_landmarks_confidence,
             has_blendshapes=options.output_face_blendshapes,
         )  # fmt: skip
-        return holistic_chain(
-            self._files, settings, parts, size, api, masks=self._has_mask, steady=Steady(masks=True),
+        return holistic_models(
+            self._files, settings, parts, size, masks=self._has_mask, steady=Steady(masks=True),
             suppression=options.min_pose_suppression_threshold,
         )  # fmt: skip
 
@@ -211,7 +211,7 @@ class HolisticPipeline:
 
 
 def whole_of(found: Found, *, has_blendshapes: bool = False) -> Whole:
-    """The person of the row of ``holistic_chain``; NOBODY if there is none."""
+    """The person of the row of ``holistic_models``; NOBODY if there is none."""
     if not len(found.rows):
         return NOBODY
     row, first = found.rows[0], BODY + FACE_NUMBERS

@@ -5,33 +5,23 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-import framebind as fb
-
 from ...embedded_network import input_side
-from ..core.chain import Chain, ChainModels, Size, letterbox, normalization_of
+from ..core.chain import ChainModels, Size, letterbox, normalization_of
 from ..graphs.detecting import Settings, detecting
 from ..graphs.pose import COUNT, PERSON, VALUES, Further, Steady, looking
 
 
-def pose_chain(
-    files: Mapping[str, bytes], settings: Settings, size: Size, api: fb.Backend, *, masks: bool = False,
-    steady: Steady | None = None, suppression: float = PERSON.overlap,
-) -> Chain:  # fmt: skip
-    """The chain of a bundle's files, which were checked, for pictures of ``size`` (width, height).
+def pose_models(
+    files: Mapping[str, bytes], settings: Settings, size: Size, *, masks: bool = False, steady: Steady | None = None,
+    suppression: float = PERSON.overlap, further: Further | None = None,
+) -> ChainModels:  # fmt: skip
+    """The chain's models of a bundle's files, which were checked, for pictures of ``size`` (width, height).
 
     A row has x, y and z in pixels (of the width for z), visibility, presence, x, y and z in metres of 33 landmarks,
     the probability of a person, and the number of the region from 1 on, or 0 if nobody is there. With ``masks`` a frame
     also writes the mask of each region, (1, height, width, 1), zeros if nobody is there. Two detections that overlap by
-    more than ``suppression`` are one person.
+    more than ``suppression`` are one person. ``further`` makes further outputs of the second model.
     """
-    return Chain(pose_models(files, settings, size, masks=masks, steady=steady, suppression=suppression), size, api)
-
-
-def pose_models(
-    files: Mapping[str, bytes], settings: Settings, size: Size, *, masks: bool, steady: Steady | None,
-    suppression: float, further: Further | None = None,
-) -> ChainModels:  # fmt: skip
-    """The models of ``pose_chain``; ``further`` makes further outputs of the second one."""
     detector, landmarks = files["pose_detector.tflite"], files["pose_landmarks_detector.tflite"]
     side = input_side(landmarks)
     look, feedback = looking(landmarks, size, side, settings, masks=masks, steady=steady, further=further)

@@ -9,8 +9,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-import framebind as fb
-
 from ...vision.ssd import sigmoid
 from ..calculators.detections import Detections
 from ..calculators.heat_maps import refine_landmarks
@@ -21,7 +19,7 @@ from ..calculators.regions import region_matrix, region_of
 from ..calculators.smoothing import LandmarkFilter, VisibilityFilter
 from ..core.anchor_detector import AnchorDetector
 from ..core.asset import read_files
-from ..core.chain import Chain
+from ..core.chain import ChainModels
 from ..core.containers import Landmark, NormalizedLandmark, normalized_landmarks, world_landmarks
 from ..core.gpu_tracker import Found, GpuTracker
 from ..core.image import Image, ImageFormat
@@ -33,7 +31,7 @@ from ..graphs.detecting import Settings
 from ..graphs.pose import VALUES
 from .connections import PoseLandmarksConnections as PoseLandmarksConnections  # MediaPipe's module has it, too
 from .landmark_names import PoseLandmark as PoseLandmark
-from .pose_chain import pose_chain
+from .pose_chain import pose_models
 
 Array = npt.NDArray[Any]
 
@@ -184,7 +182,7 @@ class PosePipeline:
         self._detector = pose_detector(detector, options.min_pose_detection_confidence, 0.5)
         self._landmarks = PoseLandmarks(TaskNetwork(files[LANDMARKS], LANDMARKS, delegate))
         masks = options.num_poses if options.output_segmentation_masks else 0
-        self.on_gpu = GpuTracker(self._chain, options.num_poses, self._result_of, masks)
+        self.on_gpu = GpuTracker(self._models, options.num_poses, self._result_of, masks)
         self._options, self._files = options, files
         self._presence, self._masks = options.min_pose_presence_confidence, options.output_segmentation_masks
         self._tracker = Tracker(options.num_poses, options.min_tracking_confidence)
@@ -214,13 +212,13 @@ class PosePipeline:
         poses = self.find(pixels, rectangle, milliseconds)
         return self._result(poses, [Image(ImageFormat.VEC32F1, pose.mask) for pose in poses if pose.mask is not None])
 
-    def _chain(self, size: tuple[int, int], api: fb.Backend) -> Chain:
+    def _models(self, size: tuple[int, int]) -> ChainModels:
         options, follows = self._options, self._options.running_mode is not VisionTaskRunningMode.IMAGE
         settings = Settings(
             options.num_poses, options.min_pose_detection_confidence, options.min_pose_presence_confidence,
             options.min_tracking_confidence, is_smooth=self._filter is not None and follows, follows=follows,
         )  # fmt: skip
-        return pose_chain(self._files, settings, size, api, masks=self._masks)
+        return pose_models(self._files, settings, size, masks=self._masks)
 
     def seen(self, found: Found) -> list[Pose]:
         """The persons in a picture on the GPU, as ``find`` gives those in an array."""
@@ -239,7 +237,7 @@ class PosePipeline:
 
 
 def pose_of(row: Array, size: tuple[int, int], masks: Sequence[Any] = ()) -> Pose:
-    """The person of a row of ``pose_chain`` in a picture of ``size`` (width, height); ``masks`` are the picture's."""
+    """The person of a row of ``pose_models`` in a picture of ``size`` (width, height); ``masks`` are the picture's."""
     points = row[: VALUES * COUNT].reshape(COUNT, VALUES)
     places = points[:, :5] / np.array([*size, size[0], 1, 1], np.float32)
     mask = masks[int(row[-1]) - 1] if masks else None
