@@ -12,6 +12,7 @@ import pytest
 
 import framebind as fb
 from framebind import mp
+from framebind.delegate.plan.binding import Binding
 from framebind.video.apis import BY_NAME, GL
 from framebind.video.mediapipe.core.chain import Chain, ChainModels
 from framebind.video.mediapipe.core.gpu_picture import gpu_picture
@@ -161,6 +162,25 @@ def test_a_followed_frame_is_one_graph_of_cuda(
         recorder.calls.clear()
         chain.submit(pictures[0])
         assert recorder.names() == ["cuGraphLaunch"] * 2, "the detector's, and that of the landmarks"
+        chain.close()
+
+
+def test_the_next_frames_regions_are_bound_while_the_gpu_works(recorder: RecordingDriver) -> None:
+    with fb.cuda.CudaContext():
+        chain = on_cuda(one_hand(), hand_models, Settings(2))
+        pictures, look = [fb.cuda.CudaImage.from_array(PIXELS) for _ in range(2)], chain._look
+        memory, (picture, regions) = look._delegate.engine.boundary.memory, look._inputs
+        for number in range(4):
+            chain.submit(pictures[number % 2])
+            chain.push()
+            read, seen = (memory.source((0, tensor)) for tensor in (regions, picture))
+            assert isinstance(read, Binding) and isinstance(seen, Binding)
+            assert read.resource is chain._places[0].buffer is seen.frames[0].region[0]
+            chain.take()
+            chain.submit(pictures[0], detect=False)
+            assert memory.source((0, regions)) is read, "only the picture was bound"
+            chain.push()
+            chain.take()
         chain.close()
 
 

@@ -159,6 +159,10 @@ class Chain:
         self._ring = rows.read_ring(1, reason=DETECTIONS)
         self._read = np.empty((models.count, models.columns), np.float32)
         self._api = api
+        self._last: Any = None
+        """The picture that was submitted, until ``push``."""
+        self._is_ready = False
+        """The regions of the next frame are bound."""
         self._frequencies = dict[float, Any]()
         """Buffers that hold a frequency. Few differ: timestamps are whole milliseconds."""
 
@@ -188,19 +192,19 @@ class Chain:
         for model in self._take(picture, hertz, masks, detect=detect):
             model.run()
         self._places.reverse()  # what this frame wrote is where the next one looks
+        self._last, self._is_ready = picture, False
 
     def _take(self, picture: Any, hertz: float, masks: Sequence[Any], *, detect: bool) -> list[Postprocess]:
         """Bind a picture. Returns the models that run, in order."""
         detector, network = self._models.normalizations
         now, *following = self._places
-        if following:
-            self._look.bind_output(NEXT_REGIONS, following[0].buffer)
+        if not self._is_ready:
+            self._bind_regions()
         detect = detect or not following
         if detect:
             self._detect.bind(0, picture, crop=self._whole, pad=0.0, mean=detector.mean, std=detector.std)
             self._detect.bind_output(0, now.buffer)
         _show(self._look, 0, picture, now.crops, network)
-        self._look.bind(1, now.buffer)
         for number, mask in enumerate(masks, len(self._look.outputs)):
             self._look.bind_output(number, mask)
         if self._models.feedback:
@@ -209,6 +213,13 @@ class Chain:
             for number, (sight, regions) in enumerate(zip(part.sights, crops, strict=True)):
                 _show(model, number, picture, regions, sight.normalization, sight.pad)
         return [*([self._detect] if detect else []), self._look, *self._parts]
+
+    def _bind_regions(self) -> None:
+        """Bind the regions that the next run of ``look`` reads and, if things are followed, those that it writes."""
+        now, *following = self._places
+        if following:
+            self._look.bind_output(NEXT_REGIONS, following[0].buffer)
+        self._look.bind(1, now.buffer)
 
     def _frequency(self, hertz: float) -> Any:
         """The buffer of a frequency. A new one is a copy of 4 bytes."""
@@ -220,8 +231,16 @@ class Chain:
         return self._frequencies[hertz]
 
     def push(self) -> None:
-        """Start the copy of the rows of the frame that was submitted. Waits for nothing."""
+        """Start the copy of the rows of the frame that was submitted. Waits for nothing.
+
+        While the GPU works, all but the picture is bound for the next frame.
+        """
         self._ring.push()
+        if len(self._places) > 1:
+            self._bind_regions()
+            _show(self._look, 0, self._last, self._places[0].crops, self._models.normalizations[1])
+            self._is_ready = True
+        self._last = None
 
     def take(self) -> Array:
         """The rows (count, columns) that were copied: an array that the next call fills again. Waits for the GPU."""
