@@ -30,8 +30,8 @@ _TEXEL_DTYPES = {
     "rgba8": "uint8", "bgra8": "uint8", "r8": "uint8", "rgba16f": "float16", "rgba32f": "float32", "r32f": "float32",
 }  # fmt: skip
 """The types of the channels of textures that kernels write."""
-_MOST_DECIDED = 4
-"""Bindings of a picture of video that are kept, one for each model that reads it."""
+_MOST_DECIDED = 8
+"""Bindings of a picture of video that are kept, one for each model that reads it, and each buffer of its regions."""
 _INPUTS_ONLY = "bytes and video are inputs; the model writes an array of float32 or float16, or a texture"
 
 
@@ -175,7 +175,8 @@ def _video_again(device: Device, picture: YuvPicture, previous: Binding) -> Bind
     if picture.described != previous.described:
         return None
     for known in picture.decided:
-        if known.view is previous.view and known.parameters is previous.parameters:
+        alike = known.view is previous.view and known.parameters is previous.parameters
+        if alike and all(map(operator.is_, known.region, previous.region)):
             resources = known.resources
             if all(map(operator.is_, resources, picture.planes)) and not any([each.released for each in resources]):
                 return known

@@ -220,6 +220,23 @@ def test_rows_of_another_buffer_need_no_decision(count: int, gpu: Device) -> Non
     delegate.close()
 
 
+def test_a_surface_that_comes_again_is_read_at_the_region_of_now(gpu: Device) -> None:
+    interpreter, delegate = ready()
+    buffers, rows = [buffer_of(gpu, ROWS), buffer_of(gpu, ROWS[::-1])], (ROWS[0], ROWS[2])
+    grey = [np.ascontiguousarray(PICTURE[..., channel]) for channel in (0, 1)]
+    chroma = buffer_of(gpu, np.full((20, 28, 2), 128, np.uint8))
+    surfaces = [
+        fb.YuvPicture([buffer_of(gpu, luma), chroma], matrix="bt709", range="full", width=56, height=40)
+        for luma in grey
+    ]
+    for surface, place in ((0, 0), (1, 0), (0, 0), (0, 1), (1, 1), (1, 0), (0, 0), (0, 1)):
+        delegate.bind_buffer_to_tensor(surfaces[surface], 0, crop=fb.Region(buffers[place]))
+        interpreter.invoke()
+        picture = np.repeat(grey[surface][..., None], 3, axis=-1)
+        assert np.abs(interpreter.get_tensor(2)[0] - expected(picture, rows[place])).max() <= 1e-4, (surface, place)
+    delegate.close()
+
+
 REFUSED: dict[str, tuple[Callable[[Device], Any], dict[str, Any], str]] = {
     "no such row": (lambda gpu: gpu.buffer(96, "three rows"), {"index": 3}, "has 96 bytes, and row 3 .* ends at 128"),
     "a row before the first": (lambda gpu: gpu.buffer(96, "three rows"), {"index": -1}, "index of its Region is -1"),
