@@ -79,20 +79,17 @@ def sampling_of(
 
 
 class Run(NamedTuple):
-    """A frame, and the model to run on it. A call runs the model on the frame, sampled so, and returns the outputs in
-    the order of ``Model.outputs``: arrays that are valid until the next run.
-
-    A model of two pictures gets the frame before in its first input, and the new one in its second; a first frame,
-    twice.
-    """
+    """A frame, and the model to run on it."""
 
     frame: Any
     """The frame where it is: a texture of OpenGL (RGBA8, row 0 on top), or a ``fb.Frame`` with its planes."""
     outputs: Callable[[Sampling], Sequence[npt.NDArray[np.float32]]]
-    mode: Mode = "gpu"
+    """Runs the model on the frame, sampled so, and returns its outputs in the order of ``Model.outputs``.
 
-    def __call__(self, sampling: Sampling) -> Sequence[npt.NDArray[np.float32]]:
-        return self.outputs(sampling)
+    A model of two pictures gets the frame before in its first input, and the new one in its second; a first frame,
+    twice. The arrays are valid until the next run.
+    """
+    mode: Mode = "gpu"
 
 
 @dataclass(frozen=True)

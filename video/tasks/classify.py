@@ -57,7 +57,7 @@ def finder(
 
     def find(run: Run) -> list[dict[str, Any]]:
         nonlocal found
-        (scores,) = run(sampling)
+        (scores,) = run.outputs(sampling)
         found = best(scores.ravel())
         return as_rows(found, names)
 

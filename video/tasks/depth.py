@@ -132,7 +132,7 @@ def finder(
 
     def find(run: Run) -> list[dict[str, Any]]:
         nonlocal found, range_, values
-        (output,) = run(sampling)
+        (output,) = run.outputs(sampling)
         values = shape.from_tensor(output)
         places = _ordered((int(values.argmin()), int(values.argmax())), is_metric=is_metric)
         range_ = smooth(range_, np.array([values.min(), values.max()], np.float32))

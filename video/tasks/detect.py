@@ -68,7 +68,7 @@ def finder(
 
     def find(run: Run) -> list[dict[str, Any]]:
         nonlocal found
-        found = match(detections(decoder.decode(run(sampling), least), crop), found)
+        found = match(detections(decoder.decode(run.outputs(sampling), least), crop), found)
         add_names(names, [each.number for each in found])
         return [as_row(each, names) for each in found]
 

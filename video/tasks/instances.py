@@ -54,7 +54,7 @@ class Instances:
 
     def find(self, run: Run) -> list[dict[str, Any]]:
         """Find the objects of the next frame, as rows without masks."""
-        self._outputs, self._masks = run(self._sampling), None
+        self._outputs, self._masks = run.outputs(self._sampling), None
         found = sound(self._decoder.decode(self._outputs, self._decoder.least))
         assert found.coefficients is not None, "heads of instances find masks"
         self.coefficients = found.coefficients

@@ -75,7 +75,7 @@ def finder(
     sampling, mask = sampling_of(model, mean, std, usual=USUAL), CpuMask(segment.PERSON, is_alpha=True)
 
     def find(run: Run) -> list[dict[str, Any]]:
-        mask.smooth(matting.shape.from_tensor(run(sampling)[matting.alpha]))
+        mask.smooth(matting.shape.from_tensor(run.outputs(sampling)[matting.alpha]))
         return segment.rows_of_people(mask.small)
 
     def colored(shown: tuple[int, int]) -> npt.NDArray[np.uint8]:

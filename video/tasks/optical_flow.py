@@ -90,7 +90,7 @@ def finder(model: Model, size: tuple[int, int], mean: Values | None = None, std:
 
     def find(run: Run) -> list[dict[str, Any]]:
         nonlocal found, is_first
-        (values,) = run(sampling)
+        (values,) = run.outputs(sampling)
         if not is_first:
             found = rows_of(flow.from_tensor(values).mean((0, 1)), picture, size)
         is_first = False

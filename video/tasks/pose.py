@@ -97,7 +97,7 @@ def _by_head(model: Model, size: tuple[int, int], most: int | None) -> Finder:
 
     def find(run: Run) -> list[dict[str, Any]]:
         nonlocal persons
-        found = sound(decoder.decode(run(sampling), LEAST_SCORE))
+        found = sound(decoder.decode(run.outputs(sampling), LEAST_SCORE))
         add_names(names, found.classes.tolist())
         boxes = in_pixels(found.boxes, crop).astype(float).round(2).tolist()
         new = [Person(found, number, crop, box, names[found.classes[number]]) for number, box in enumerate(boxes)]

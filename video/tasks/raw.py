@@ -34,7 +34,7 @@ def finder(model: Model, size: tuple[int, int], mean: Values | None = None, std:
     names = list(output_names(model).values())
 
     def find(run: Run) -> list[dict[str, Any]]:
-        outputs = run(sampling)
+        outputs = run.outputs(sampling)
         return [{"outputs": {name: np.array(values) for name, values in zip(names, outputs, strict=True)}}]
 
     return Finder(find)

@@ -148,7 +148,7 @@ def finder(
 
     def find(run: Run) -> list[dict[str, Any]]:
         nonlocal found
-        outputs = run(output.sampling)
+        outputs = run.outputs(output.sampling)
         if is_classes:
             classes.smooth(outputs)
             found = rows_of(classes.shares(), output)

@@ -20,6 +20,7 @@ from framebind.video.model_options import ModelOptions
 from framebind.video.network import Network
 from framebind.video.session.road import planes_api
 from framebind.video.session.session import Session
+from framebind.video.task import Run
 from framebind.video.tasks import find_task
 from framebind.video.vision.color_wheel import wheel_table
 from framebind.video.work import Work, task_for
@@ -141,7 +142,8 @@ def test_on_cuda_the_last_two_frames_are_bound(recorder: RecordingDriver, model:
         for number, frame in enumerate(frames):
             recorder.calls.clear()
             fb.transfers.reset()
-            found = finder.find(partial(network.run_on, frame, previous=frames[number - 1] if number else None))
+            before = frames[number - 1] if number else None
+            found = finder.find(Run(frame, partial(network.run_on, frame, previous=before)))
             assert len(found) == (number > 0)
             assert number == 0 or fb.transfers.bytes == 24 * 32 * 2 * 4, "only the flow is read"
             calls.append(recorder.names())
