@@ -2,10 +2,10 @@
 
     python benchmarks/dense.py [--tiles 8] [--storage f16] [--json FILE] [NAME ...]
 
-Layers are those of unet_512, yolov8n_640, resnet18_224 and deeplab_mnv2_513, with zeros around. For each the script
-prints the time of matrix_conv.kern by its rule, then those of the likeliest tiles of tiled_conv.kern and, of halves on
-a GPU that has it, of warpgroup_conv.kern, each rule's first: in microseconds per launch of a graph, TFLOPS, and the
-largest difference between the results as a part of the largest.
+Layers are those of unet_512, yolov8n_640, resnet18_224, deeplab_mnv2_513 and, of tokens, SAM 2.1's encoder; with zeros
+around. For each the script prints the time of matrix_conv.kern by its rule, then those of the likeliest tiles of
+tiled_conv.kern and, of halves on a GPU that has it, of warpgroup_conv.kern, each rule's first: in microseconds per
+launch of a graph, TFLOPS, and the largest difference between the results as a part of the largest.
 """
 
 from __future__ import annotations
@@ -70,6 +70,14 @@ LAYERS = {
     "resnet 512 at 7": Layer(7, 512, 512),
     "deeplab 160 to 128": Layer(129, 160, 128),
     "deeplab 576 to 128, rate 6": Layer(33, 576, 128, 3, 1, 6),
+    "tokens 96 to 384 at 64": Layer(64, 96, 384, 1),
+    "tokens 384 to 96 at 64": Layer(64, 384, 96, 1),
+    "tokens 192 to 768 at 32": Layer(32, 192, 768, 1),
+    "tokens 768 to 192 at 32": Layer(32, 768, 192, 1),
+    "tokens 384 to 1152 at 28": Layer(28, 384, 1152, 1),
+    "tokens 384 at 28": Layer(28, 384, 384, 1),
+    "tokens 384 to 1536 at 16": Layer(16, 384, 1536, 1),
+    "tokens 1536 to 384 at 16": Layer(16, 1536, 384, 1),
 }
 
 

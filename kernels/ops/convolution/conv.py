@@ -34,6 +34,8 @@ from .heuristics import (
     FMA_LEAST_PRODUCTS,
     FMA_SURE_PRODUCTS,
     PATCH_MOST_TAPS,
+    PATCH_SURE_CHANNELS,
+    PATCH_SURE_TAPS,
     ROUND_OUTPUTS,
     TILED_LEAST_PICTURE,
     TILED_LEAST_POINTWISE,
@@ -124,6 +126,9 @@ def _tile_choice(lowering: Lowering, source: TensorId, operation: Convolution) -
     reads = paired(reads) if by_bytes else reads
     grid, taps = Grid((writes[1], writes[2]), slices(writes[3])), math.prod(operation.window.size)
     if takes_rows(operation.window, reads):
+        by_patches = taps <= PATCH_SURE_TAPS and writes[3] <= PATCH_SURE_CHANNELS
+        if by_patches and "tiled_conv" not in lowering.target.fixed:
+            return None
         return tile_choice(lowering, source, operation.window, grid, TILED_LEAST_PICTURE, as_bytes=by_bytes)
     most = _clocks_by_warps(reads, writes, operation.window)
     least = TILED_LEAST_POINTWISE if taps == 1 else TILED_LEAST_PRODUCTS

@@ -144,7 +144,8 @@ def lowered(sizes: list[Shape], nodes: list[Node]) -> Lowered:
     ("x", "out", "window", "kernel"),
     [
         ((1, 128, 128, 96), 96, (3, 3), "tiled_conv"),
-        ((1, 512, 512, 3), 24, (3, 3), "tiled_conv"),
+        ((1, 512, 512, 3), 48, (3, 3), "tiled_conv"),
+        ((1, 512, 512, 3), 24, (3, 3), "patch_conv"),
         ((1, 128, 128, 3), 24, (3, 3), "patch_conv"),
         ((1, 20, 20, 128), 128, (3, 3), "matrix_conv"),
         ((1, 80, 80, 128), 128, (1, 1), "matrix_conv"),

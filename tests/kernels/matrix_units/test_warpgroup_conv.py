@@ -90,8 +90,10 @@ def test_every_window_and_tile(
 
 
 def test_an_infinite_pixel_makes_its_neighbours_infinite(device: Device) -> None:
-    """Nine terms are no whole steps. All weights of the infinite channel are above zero."""
-    operation, first, x = convolution(8, 8, Window((3, 3), (1, 1))), integers(8, 4), integers(1, 9, 10, 4)
+    """Nine terms are no whole steps. All weights of the infinite channel are above zero. The convolution before has
+    terms of whole steps.
+    """
+    operation, first, x = convolution(8, 8, Window((3, 3), (1, 1))), integers(8, 16), integers(1, 9, 10, 16)
     operation = replace(operation, weights=np.abs(half(8, 72)).reshape(8, 3, 3, 8) + 0.125)
     first[:, 0], x[0, 4, 5, 0] = 1, np.inf
     expected = convolve(operation)(convolved(x, first))
