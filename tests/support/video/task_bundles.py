@@ -76,7 +76,7 @@ def one_face(points: Array | None = None) -> bytes:
             "face_landmarks_detector.tflite": constant_network(
                 (1, 32, 32, 3), [landmarks, np.full((1, 1, 1, 1), 4, np.float32)]
             ),
-            "face_blendshapes.tflite": constant_network((1, 146, 2), [np.linspace(0, 1, 52, dtype=np.float32)]),
+            "face_blendshapes.tflite": _product((1, 146, 2), np.zeros((52, 292)), np.linspace(0, 1, 52)),
         }
     )
 

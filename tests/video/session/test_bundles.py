@@ -52,6 +52,18 @@ def test_a_network_may_run_late(face: Path, pictures: Path, tmp_path: Path) -> N
     assert (tmp_path / "pictures.mp4").stat().st_size > 1000
 
 
+def test_networks_run_where_the_frames_are(pictures: Path, tmp_path: Path) -> None:
+    (path := tmp_path / "small.task").write_bytes(one_face())
+    with fb.video.VideoStage(model=path, backend="opencl") as stage:
+        with pytest.raises(
+            fb.BindingError, match=r"small\.task run where the frames are, .* GL objects: .* gl or auto"
+        ):
+            stage.rows(pictures)
+    with fb.video.VideoStage(model=path, most=2) as stage:
+        found = [row["frame"] for row in stage.rows(pictures)]
+    assert found == [0, 1, 1, 2, 2], "the stand-in's detector finds its face beside the one that is followed"
+
+
 def test_each_stream_follows_its_own_faces(context: fb.GlContext, face: Path, pictures: Path, tmp_path: Path) -> None:
     (other := tmp_path / "other").symlink_to(pictures)
     viewer = TexturesViewer(context, Work("face", str(face), save=(), options=ModelOptions()))
