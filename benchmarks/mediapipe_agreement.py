@@ -81,6 +81,9 @@ CLIPS = {
     "street": Clip("pose", "bus", (0.5, 0.6), 0.9, "sway"),
     "whole body": Clip("pose", "man", (0.5, 0.5), 0.25, "sway"),
     "two whole bodies": Clip("pose", "man", (0.5, 0.5), 0.22, "pair", 2),
+    "person moves": Clip("holistic", "astronaut", (0.45, 0.5), 0.8, "sway"),
+    "person leaves": Clip("holistic", "astronaut", (0.45, 0.5), 0.8, "leave"),
+    "whole person": Clip("holistic", "man", (0.5, 0.5), 0.25, "sway"),
     "portraits": Clip("face", "zidane", (0.6, 0.4), 1.2, "sway", 2),
     "background": Clip("selfie_segmentation", "astronaut", (0.45, 0.5), 0.8, "leave"),
     "background, wide": Clip("selfie_segmentation_landscape", "astronaut", (0.45, 0.5), 0.8, "leave"),
@@ -165,6 +168,14 @@ def _task(
         task = vision.PoseLandmarker.create_from_options(options)
         if api is not None:
             task.bind_masks([api.new_buffer(np.zeros(SIZE[0] * SIZE[1], np.float32)) for _ in range(clip.most)])
+    elif clip.task == "holistic":
+        options = vision.HolisticLandmarkerOptions(
+            base(model_asset_path=str(bundles / "holistic_landmarker.task"), delegate=cpu),
+            output_face_blendshapes=True, output_segmentation_mask=True, **common,
+        )  # fmt: skip
+        task = vision.HolisticLandmarker.create_from_options(options)
+        if api is not None:
+            task.bind_masks([api.new_buffer(np.zeros(SIZE[0] * SIZE[1], np.float32))])
     else:
         return _segmenter(library, base(model_asset_path=str(bundles / f"{clip.task}.tflite"), delegate=cpu), mode)
 
@@ -174,14 +185,22 @@ def _task(
         else:
             image = api.new_texture(cv2.cvtColor(frame, cv2.COLOR_RGB2RGBA))
         result = task.detect(image) if mode == "image" else task.detect_for_video(image, milliseconds)
-        shapes = [np.array([each.score for each in face]) for face in getattr(result, "face_blendshapes", [])]
-        masks = [
-            (mask.numpy_view() if api is None else mask.read()).reshape(SIZE[::-1]) > 0.5
-            for mask in getattr(result, "segmentation_masks", None) or []
-        ]
-        return Found(_rows(getattr(result, f"{clip.task}_landmarks")), shapes, masks)
+        things, faces, seen = _things(result, clip.task)
+        shapes = [np.array([each.score for each in face]) for face in faces]
+        masks = [(mask.numpy_view() if api is None else mask.read()).reshape(SIZE[::-1]) > 0.5 for mask in seen]
+        return Found(_rows(things), shapes, masks)
 
     return find
+
+
+def _things(result: Any, task: str) -> tuple[list[Any], list[Any], list[Any]]:
+    """The landmarks of each thing, or of each part of a whole person, the blendshapes of faces, and the masks."""
+    if task != "holistic":
+        faces = getattr(result, "face_blendshapes", [])
+        return getattr(result, f"{task}_landmarks"), faces, getattr(result, "segmentation_masks", None) or []
+    parts = [getattr(result, f"{part}_landmarks") for part in ("pose", "face", "left_hand", "right_hand")]
+    face, mask = result.face_blendshapes, result.segmentation_mask
+    return [part for part in parts if part], [face] if face else [], [] if mask is None else [mask]
 
 
 def _segmenter(library: Any, base: Any, mode: str) -> Callable[[Array, int], Found]:
@@ -280,7 +299,8 @@ def _overlap(a: Array, b: Array) -> float:
 def _distances(a: Found, b: Found) -> list[Array]:
     """The distances (n) of the landmarks of each thing, in shares of the diagonal; none if the numbers differ."""
     pairs = zip(a.landmarks, b.landmarks, strict=True) if len(a.landmarks) == len(b.landmarks) else ()
-    return [np.hypot(*((one - other)[:, :2] * SIZE).T) / DIAGONAL for one, other in pairs]
+    alike = [(one, other) for one, other in pairs if one.shape == other.shape]  # not the face of one, a hand of another
+    return [np.hypot(*((one - other)[:, :2] * SIZE).T) / DIAGONAL for one, other in alike]
 
 
 def _shapes(a: Found, b: Found) -> list[float]:
@@ -348,7 +368,7 @@ def main() -> None:
             if photograph is None:
                 print(f"{name}: no photograph {clip.photograph}", file=sys.stderr)
                 continue
-            textured = {"api": api} if api and clip.task in ("face", "hand", "pose") else {}
+            textured = {"api": api} if api and clip.task in ("face", "hand", "pose", "holistic") else {}
             figures = compare(clip, photograph, arguments.frames, make, theirs, textured)
             if not heading:
                 print("| clip | " + " | ".join(figures) + " |\n|" + " --- |" * (len(figures) + 1))
