@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 import textwrap
+from dataclasses import replace
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))  # tests run this file by runpy, which does not
@@ -29,7 +30,7 @@ this page from `benchmarks/results`. The weights are random: they change no time
 
 - *keras*: networks of the size that people bring, made with Keras. *exports*: stock PyTorch models, made by
   `scripts/exports/make.py`.
-- A caption names the commit of the engine that was measured; the scripts are younger than the oldest of them.
+- A caption names the commit of the engine that was measured. A model is in the tables of the newest day that has it.
 - *times the best peer* is the frame of the fastest other engine as a multiple of ours on CUDA: above 1, ours is faster.
 """
 HEAVY = """## Beside other engines
@@ -44,21 +45,24 @@ An error is the largest difference from LiteRT's CPU interpreter in any output, 
 output. The outputs of mobilenetv2_224 and yolov8n_640 are almost constant with these weights, so that their errors say
 little; `python scripts/exports/weights.py liven` makes weights that say more.
 
-The table of 04ffd0a is the newest of all eleven models. Eleven side by side left torch.compile no time for most of
-them. Kernels and passes that are younger were timed by themselves: super-resolution and matting by 17d3401b below, the
-frames of four models in *Cost over work*. depth_anything takes longer on OpenGL than before: the cause was not
-measured.
+The first table is the newest call with peers. Its commit was not recorded: it is that of the branch at that time, and
+the errors of sam2_encoder fit it. 57 processes got ready side by side in 85 s, which OpenCL, OpenGL and PyTorch missed
+for half of the models; the second table, of an hour before, has all models on all APIs. A later rule for first
+convolutions (patches, not tiles) was timed as single launches only.
 
-All these tables are older than [warpgroups](internals/tensor-cores.md#warpgroups) (640b1a57). In one call on an H200,
-without and with them, in ms: unet_512 0.531 / 0.501 and 0.348 / 0.323, yolov8n_640 0.270 / 0.260 and 0.265 / 0.241,
-resnet18_224 0.121 / 0.111 and 0.121 / 0.103, deeplab_mnv2_513 0.304 / 0.286 and 0.304 / 0.288
-(`benchmarks/results/medians/dense`). Which layers are at which share of the peak is there too. That deeplab's frame did
-not gain by its 160 to 128 channels, which alone take 16 us less, was not examined.
-
-`torch-compile-max-autotune` was not timed. With what a call of 112 s had kept, unet_512 and vit_tiny_224 compiled in it
-in 28 and 40 s of 16 cores. SAM's encoder, Depth-Anything, SegFormer and YOLO11n were not ready after 98 s side by side:
-each has 28 to 54 shapes of products and convolutions, and for each of them Inductor writes, compiles and tries about
-twenty kernels. `TORCHINDUCTOR_CACHE_DIR` keeps what it found for the next call.
+- *Goals*: yolov8n_640, resnet18_224 and vit_tiny_224 reach theirs. unet_512 does by its stream, and its frame took
+  0.322 and 0.335 of 0.32 ms. mobilenetv2_224 does by its stream. deeplab_mnv2_513 does not: see *What is missing*.
+- *torch.compile*, default mode, the day before (`heavy-nvidia-h200-2026-11-26-exports.json` and `-keras.json` in
+  `benchmarks/results/heavy`), in ms: sam2_encoder 0.491 / 0.473, depth_anything_small 0.777 / 0.765, yolo26n 0.540 /
+  0.530, yolov8n_640 0.453 / 0.439, deeplab_mnv2_513 0.432 / 0.422, mobilenetv2_224 0.249 / 0.235.
+- *max-autotune* was ready for vit_tiny_224 only. SAM's encoder, Depth-Anything, SegFormer and YOLO11n were not in 98 s
+  side by side: each has 28 to 54 shapes of products and convolutions, and for each of them Inductor writes, compiles
+  and tries about twenty kernels. `TORCHINDUCTOR_CACHE_DIR` keeps what it found for the next call.
+- *Small models*, the same call: 13 of them took 0.40 to 1.006 times the frames and 0.38 to 0.992 times the streams that
+  they took at d3956cf0, before all of this (`benchmarks/results/trees-nvidia-h200-2026-11-27.json`, two rounds).
+- *OpenCL* takes 1.19 to 1.71 times as long as CUDA in the second table, and most where CUDA multiplies by
+  [warpgroups](internals/tensor-cores.md#warpgroups), which OpenCL's compiler does not have: unet_512 1.70, yolov8n_640
+  1.64. *OpenGL* takes 2.2 to 10.3 times as long: NVIDIA's has no matrix units.
 
 ONNX Runtime is not here: the machine's has no CUDA.
 """
@@ -67,7 +71,24 @@ STEPS = """## Where the time goes
 Each step of a frame on CUDA, timed as a launch of its own, by the GPU's clock. *At the limits* is the time that an
 NVIDIA H200 needs at least for the same steps: to move each of their tensors once at 4.3 TB/s, or to multiply at 989
 TFLOP/s (67 of depthwise convolutions), whichever is longer. `python benchmarks/costly_steps.py MODEL` prints the steps
-one by one.
+one by one. Rows of models that were not timed again are older than tiles, warpgroups and attention.
+
+### What is missing
+
+*deeplab_mnv2_513*, 0.281 of 0.24 ms. No step holds the time: the longest of 42, 3x3 of 160 to 128 channels at 129x129,
+takes 29 us of 398 one by one, and 25 of matrix_conv take 204 us at 15% of their limit. Two 3x3 with rate 6 and 12, 576
+to 128 channels at 33x33, take 22 us each at 7%, because 33x33 pixels are few tiles and each reads all weights: alone
+such a layer takes 17.2 us by the rule and 15.8 by the fastest of 21 tiles (17.6 by warpgroups). SUSTAINED_SPEED found
+nothing faster in 14 s. Two sums over a part of the channels, added up by a further step, were not tried. Tensors of its
+depthwise convolutions keep 32 bits.
+
+*sam2_encoder*, 0.483 ms, 0.98 of torch.compile's frame of the day before. 50 layers of tokens take 492 of 905 us one by
+one (before windows took no copies), at 7% of their limit: 64 to 4,096 rows are few tiles. Tried as single launches and
+in frames: warpgroups for layers of tokens take 3 to 5 us in place of 5 to 9 alone, but frames of depth_anything_small,
+vit_tiny_224 and segformer_b0 were 1 to 3% longer, perhaps because a kernel with so much local memory cannot start
+beside the one before; asking for the weights before they are needed changed nothing (0.998 and 0.974 of the frame,
+0.997 and 0.995 of the stream). Not tried in frames: tiles of 32 pixels by 32 channels over halves, which took 3.6 to
+4.4 us in place of 4.8 to 5.9 for five of eight layers (`benchmarks/results/medians/dense`).
 """
 MEMORY = """## Memory
 
@@ -82,9 +103,10 @@ wait after each. The line *start + cost times work* is fitted to all points of a
 least, and *off* is the largest of them. *From* is the first point from which on a line fits within a tenth, with its
 error.
 
-Frames at once are a straight line: 32 of them take 6 to 21 times as long as one. Pixels are one, too, with two
-exceptions. A frame of 128x128 pixels leaves most of the GPU idle in unet: from 256x256 on a line is 5% off. vit_tiny
-has none: attention compares each patch of 16x16 pixels with each other one, and so grows with the square of the pixels.
+This is older than warpgroups. Frames at once are a straight line: 32 of them take 6 to 21 times as long as one. Pixels
+are one, too, with two exceptions. A frame of 128x128 pixels leaves most of the GPU idle in unet: from 256x256 on a line
+is 5% off. vit_tiny has none: attention compares each patch of 16x16 pixels with each other one, and so grows with the
+square of the pixels.
 """
 
 
@@ -106,9 +128,18 @@ def page() -> str:
 
 
 def newest(kind: str) -> list[Measured]:
-    """The measurements of a kind of its newest day."""
+    """The measurements of a kind, those of the newest day first; of earlier days only models that no later day has."""
     found = [samples.read(path) for path in sorted((RESULTS / kind).glob("*.json"))]
-    return [each for each in found if each.date == max(other.date for other in found)]
+    chosen, known = list[Measured](), set[samples.Label]()
+    for date in sorted({each.date for each in found}, reverse=True):
+        day = [_without(each, known) for each in found if each.date == date]
+        chosen += [each for each in day if each.series]
+        known |= {series.labels["model"] for each in day for series in each.series}
+    return chosen
+
+
+def _without(measurement: Measured, models: set[samples.Label]) -> Measured:
+    return replace(measurement, series=[each for each in measurement.series if each.labels["model"] not in models])
 
 
 if __name__ == "__main__":
