@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import os
 import weakref
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from .errors import DeviceError
 
@@ -22,6 +23,8 @@ _contexts: weakref.WeakSet[_Closable] = weakref.WeakSet()
 """All contexts of this process."""
 _of_the_parent: list[_Closable] = []
 """The contexts of the parent process. They are kept alive, because deleting one would call its driver."""
+_keepers: list[Callable[[], None]] = []
+"""Functions that keep an API's objects alive in a child."""
 
 
 @dataclass
@@ -48,6 +51,19 @@ def track(context: _Closable) -> None:
     note_use()
 
 
+def keep_in_children(keep: Callable[[], None]) -> None:
+    """Call ``keep`` in each process that is forked from one that used a driver."""
+    _keepers.append(keep)
+
+
+def free(function: Callable[..., object], *arguments: Any) -> None:
+    """Call a driver's function that frees an object, but not in a forked process: the object is the parent's, and the
+    driver would free it under the parent's running work, or wait for ever.
+    """
+    if not _process.forked:
+        function(*arguments)
+
+
 def check_process() -> None:
     """Raise DeviceError if this process was forked from one that used a GPU."""
     if _process.forked:
@@ -62,6 +78,9 @@ def _leave_to_the_parent() -> None:
     _of_the_parent.extend(_contexts)
     for context in _of_the_parent:
         context.closed = True
+    if _process.forked:
+        for keep in _keepers:
+            keep()
 
 
 if hasattr(os, "register_at_fork"):  # Windows has no fork

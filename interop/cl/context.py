@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import gc
 import logging
 from collections.abc import Sequence
 
 import pyopencl as cl
 
 from ..errors import DeviceError
-from ..forks import check_process, note_use
+from ..forks import check_process, keep_in_children, note_use
 from ..record.context import SharedContext, cl_contexts
 from . import gl_sharing
 from .api import own_errors
@@ -117,6 +118,19 @@ class ClContext(SharedContext):
 
     def __str__(self) -> str:
         return f"the OpenCL context on '{self.name}' ({self.device.platform.name.strip()})"
+
+
+def _keep_objects() -> None:
+    """Keep pyopencl's objects alive for good, but plain events, which Python's collector does not know and which hold
+    no memory. NVIDIA's driver takes a release in a child for the parent's: on an H200 the parent's next kernel read
+    memory that was gone, and all its contexts were lost.
+    """
+    for found in gc.get_objects():
+        if type(found).__module__ == "pyopencl._cl":
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(found))
+
+
+keep_in_children(_keep_objects)
 
 
 def wait_for_all(queue: cl.CommandQueue) -> None:

@@ -20,6 +20,7 @@ from ..cuda.api import check, device_count, driver
 from ..cuda.api import device_uuid as cuda_uuid
 from ..cuda.current import entered
 from ..errors import DeviceError
+from ..forks import free
 from .api import device_uuid
 
 _INPUT_PTX, _ERROR_LOG, _ERROR_LOG_BYTES, _LOG_BYTES = 1, 5, 6, 4096
@@ -62,7 +63,7 @@ class Assembler:
         """The handle of the context."""
         cuda, device, context = driver(), _cuda_device(device_uuid(self._device)), ctypes.c_void_p()
         check(cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), device), "making a CUDA context")
-        weakref.finalize(self, cuda.cuDevicePrimaryCtxRelease_v2, device).atexit = False
+        weakref.finalize(self, free, cuda.cuDevicePrimaryCtxRelease_v2, device).atexit = False
         assert context.value is not None
         return context.value
 

@@ -13,6 +13,7 @@ import weakref
 from typing import Any
 
 from ..errors import DeviceError
+from ..forks import free
 from .platform import load
 
 _U32, _U64, _P = ctypes.c_uint32, ctypes.c_uint64, ctypes.c_void_p
@@ -236,7 +237,7 @@ class Allocation:
 
     def __init__(self, device: VulkanDevice, memory: int, nbytes: int) -> None:
         self.nbytes, self._device, self._memory = nbytes, device, memory
-        weakref.finalize(self, device.free, memory).atexit = False
+        weakref.finalize(self, free, device.free, memory).atexit = False
 
     def export(self) -> int:
         """A file descriptor for one import, which then owns it."""

@@ -10,6 +10,7 @@ from typing import Any
 
 import pyopencl as cl
 
+from ...forks import free
 from ..api import check, device_bits, extension
 from ..context import wait_for_all
 
@@ -60,7 +61,7 @@ class CommandBuffer:
         handle = functions["clCreateCommandBufferKHR"](1, (_P * 1)(queue.int_ptr), flags, ctypes.byref(status))
         check(status.value, "making a command buffer")
         # Its commands may still run, and must end before it is released.
-        self.release = weakref.finalize(self, _release, functions["clReleaseCommandBufferKHR"], queue, handle)
+        self.release = weakref.finalize(self, free, _release, functions["clReleaseCommandBufferKHR"], queue, handle)
         self.release.atexit = False
         for kernel, global_size, local_size in dispatches:
             status.value = functions["clCommandNDRangeKernelKHR"](

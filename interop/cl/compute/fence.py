@@ -7,6 +7,7 @@ import time
 
 import pyopencl as cl
 
+from ...forks import free
 from ...record.barrier import BarrierWatch
 from ..api import check, loader
 from ..context import ClContext
@@ -26,7 +27,7 @@ class ClFence:
 
     def __del__(self) -> None:
         if self._event:
-            loader().clReleaseEvent(self._event)
+            free(loader().clReleaseEvent, self._event)
 
     @property
     def handle(self) -> cl.Event:

@@ -12,6 +12,7 @@ from typing import Any
 import pyopencl
 
 from ...errors import DeviceError
+from ...forks import free
 from ...gl import memory as gl_memory
 from ...gl import query as gl_query
 from ...gl import vulkan
@@ -139,7 +140,7 @@ class ClSemaphore:
             os.close(descriptor)
             check(status.value, "importing a semaphore into OpenCL (clCreateSemaphoreWithPropertiesKHR)")
         self._handles = (_P * 1)(handle)
-        weakref.finalize(self, release, handle).atexit = False
+        weakref.finalize(self, free, release, handle).atexit = False
 
     def wait(self) -> None:
         """Let CL work submitted from now on begin after the signal."""

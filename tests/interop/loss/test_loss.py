@@ -17,6 +17,7 @@ import pytest
 import framebind as fb
 from framebind.interop.cl.api import loader
 from framebind.interop.device import Device
+from framebind.interop.discovery.devices import open_device
 from framebind.interop.frames.read.frame_reader import Pixels
 from framebind.interop.frames.read.source import Source
 from framebind.interop.frames.read.yuv_to_rgb import layout_of
@@ -87,6 +88,24 @@ def test_a_forked_process_says_so_and_waits_for_nothing(gpu: Device) -> None:
     fence.wait()
     assert (interpreter.get_tensor(1) == 1).all()
     delegate.close()
+
+
+def test_a_forked_process_frees_nothing_of_opencl(cl_context: fb.cl.ClContext) -> None:
+    """NVIDIA's driver would free the parent's memory, under kernels that run."""
+    buffer, queue = fb.cl.ClBuffer.from_array(np.zeros(4, np.float32)), cl.CommandQueue(cl_context.context)
+    fence: Any = open_device("opencl").fence()
+    kinds: tuple[Any, ...] = cl.MemoryObject, cl.CommandQueue, cl.Event
+    places = buffer.int_ptr, queue.int_ptr, fence._event.value
+
+    def release_all() -> str:
+        nonlocal queue, fence
+        buffer.release()
+        del queue, fence
+        gc.collect()
+        pairs = zip(kinds, places, strict=True)
+        return " ".join(str(kind.from_int_ptr(place).reference_count) for kind, place in pairs)
+
+    assert in_child(release_all) == "2 2 2"  # one is that of the wrapper that tells the number
 
 
 def test_a_process_that_is_forked_after_the_last_context_says_so() -> None:
