@@ -176,7 +176,9 @@ def _video_again(device: Device, picture: YuvPicture, previous: Binding) -> Bind
         return None
     for known in picture.decided:
         alike = known.view is previous.view and known.parameters is previous.parameters
-        if alike and all(map(operator.is_, known.region, previous.region)):
+        has_region = alike and isinstance(known.view, Picture | PlanePicture) and known.view.region
+        # Not by Binding.region: this runs for each frame.
+        if alike and (not has_region or known.others[-1] is previous.others[-1]):
             resources = known.resources
             if all(map(operator.is_, resources, picture.planes)) and not any([each.released for each in resources]):
                 return known

@@ -197,9 +197,9 @@ class GlBuffer(GlObject, BaseBuffer[GlContext]):
             gl.glBufferData(GL.COPY_READ_BUFFER, 1, None, GL.STREAM_DRAW)  # frees the staging memory
             gl.glBindBuffer(GL.COPY_READ_BUFFER, 0)
             gl.glBindBuffer(GL.COPY_WRITE_BUFFER, 0)
-        errors = gl.clear_errors()
-        if errors:
-            self._raise_uncopied("written", errors)
+        error = gl.glGetError()
+        if error:
+            self._raise_uncopied("written", [error, *gl.clear_errors()])
 
     def read_into(self, array: np.ndarray, reason: str = "buffer readback", offset: int = 0) -> None:
         """Fill an array with bytes of the buffer. Deprecated since 0.2.0: use ``read(array)``."""

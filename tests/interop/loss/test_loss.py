@@ -94,6 +94,7 @@ def test_a_forked_process_frees_nothing_of_opencl(cl_context: fb.cl.ClContext) -
     """NVIDIA's driver would free the parent's memory, under kernels that run."""
     buffer, queue = fb.cl.ClBuffer.from_array(np.zeros(4, np.float32)), cl.CommandQueue(cl_context.context)
     fence: Any = open_device("opencl").fence()
+    fence.wait()  # the driver holds no reference any more
     kinds: tuple[Any, ...] = cl.MemoryObject, cl.CommandQueue, cl.Event
     places = buffer.int_ptr, queue.int_ptr, fence._event.value
 
