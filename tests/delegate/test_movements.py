@@ -85,7 +85,7 @@ def backwards(f: Formula, x: int) -> int:
         (uneven, 2),
         (backwards, 1),
     ],
-    ids=lambda v: str(v)[:24],
+    ids=lambda v: getattr(v, "__name__", str(v)),
 )
 def test_a_chain_is_one_copy_or_none(gpu: Device, chain: Chain, copies: int) -> None:
     f = Formula(SHAPE)
