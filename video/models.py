@@ -140,6 +140,16 @@ def find_model(name: str) -> Path:
     return _download(name)
 
 
+def names_bundle(name: str) -> bool:
+    """Whether ``find_model`` finds a bundle of that name, or a model in one. Nothing is downloaded."""
+    path = Path(name)
+    if path.suffix in (".tflite", SUFFIX):
+        return bundle_of(path) is not None
+    found = find_local(name)
+    file = found.name if found is not None else _file_name(name) if name in MODELS else ""
+    return file.endswith(SUFFIX)
+
+
 def find_local(name: str) -> Path | None:
     """The file of that name in the package, in a folder of models, or in the cache with the right SHA-256."""
     if name in BUNDLED:

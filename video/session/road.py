@@ -7,9 +7,8 @@ from importlib.util import find_spec
 import framebind as fb
 
 from ..apis import BY_NAME, DECODING, GL, is_decoding
-from ..bundles import bundle_of
 from ..model_file import read_model_file
-from ..models import find_model
+from ..models import find_model, names_bundle
 from ..work import Work
 
 
@@ -32,7 +31,7 @@ def planes_api(work: Work) -> fb.Backend | None:
     may_be_cuda = not is_painted and not (is_auto and (is_masked or find_spec("av") is None))
     if may_be_cuda and is_decoding(backend):
         return DECODING
-    if is_masked or bundle_of(find_model(work.model_name)):
+    if is_masked or names_bundle(work.model_name):
         return None
     if not task.is_painted or (is_painted and work.suffix not in fb.video.VideoWriter.suffixes):
         return None
