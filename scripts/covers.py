@@ -39,6 +39,7 @@ REACH: Mapping[str, Callable[[Run], set[Feature]]] = {
 """The features that a run reaches, by cover."""
 
 
+@functools.cache
 def runs_of(operator: str) -> list[Run]:
     """The runs of one operator's cases."""
     return [run for run in all_runs() if run.case.operator == operator]

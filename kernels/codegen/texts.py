@@ -84,16 +84,28 @@ def prelude(extension: str, text: str) -> str:
 
     All of them would take half of the time in which a compiler makes a small kernel.
     """
-    found = _definitions(extension)
-    by_name: dict[str, list[Definition]] = {}
-    for each in found:
-        by_name.setdefault(each.name, []).append(each)
-    used = {""}
-    waiting = _names(text).union(*(each.uses for each in by_name.get("", ()))) & by_name.keys()
-    while waiting:
-        used |= waiting
-        waiting = {name for known in waiting for each in by_name[known] for name in each.uses} & by_name.keys() - used
-    return "\n".join(each.text for each in found if each.name in used)
+    reached = _reached_names(extension)
+    used = reached[""].union(*(reached[name] for name in _names(text) & reached.keys()))
+    return "\n".join(each.text for each in _definitions(extension) if each.name in used)
+
+
+@functools.cache
+def _reached_names(extension: str) -> dict[str, frozenset[str]]:
+    """The names that each name of a prelude uses, directly or through others, and itself. Without a name: what every
+    kernel gets.
+    """
+    uses = {"": frozenset[str]()}
+    for each in _definitions(extension):
+        uses[each.name] = uses.get(each.name, frozenset()) | each.uses
+    uses = {name: used & uses.keys() for name, used in uses.items()}
+    reached: dict[str, frozenset[str]] = {}
+    for name in uses:
+        found, waiting = {name}, uses[name]
+        while waiting:
+            found |= waiting
+            waiting = frozenset().union(*(uses[used] for used in waiting)) - found
+        reached[name] = frozenset(found)
+    return reached
 
 
 @functools.cache

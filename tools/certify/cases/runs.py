@@ -37,6 +37,7 @@ class Run:
         return case_model(self.case, output_shapes(self.case), negated=self.half)
 
 
+@functools.cache
 def all_runs() -> list[Run]:
     """Every operator case in f32, then in halves, except those whose results in halves are far from the exact ones."""
     return [Run(case) for case in CASES] + [Run(case, half=True) for case in CASES if case.halves]
