@@ -13,7 +13,7 @@ import framebind as fb
 
 from ...answers.postprocess import Postprocess
 from ...copies import DETECTIONS
-from ...model_metadata import read_metadata
+from ...model_metadata import ModelMetadata, read_metadata
 from ..calculators.regions import STEPS, WHOLE, region_matrix, region_of
 
 Array = npt.NDArray[Any]
@@ -62,10 +62,14 @@ ROWS = "rows"
 """The name of the first output of ``look``."""
 
 
-def normalization_of(content: bytes) -> Normalization:
+def named_normalization(metadata: ModelMetadata) -> Normalization:
     """The normalization that a network's metadata names; from 0 to 1 if it names none."""
-    metadata = read_metadata(content)
     return Normalization(metadata.mean or (0.0,), metadata.std or (1.0,))
+
+
+def normalization_of(content: bytes) -> Normalization:
+    """The normalization that the metadata of a network's bytes names."""
+    return named_normalization(read_metadata(content))
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ import framebind as fb
 
 from ...model_metadata import ModelMetadata, read_metadata
 from ..calculators.regions import Region, crop_region
-from .chain import Normalization
+from .chain import Normalization, named_normalization
 from .gpu_network import GpuNetwork
 from .gpu_picture import GpuPicture
 from .options import BaseOptions
@@ -82,14 +83,15 @@ class TaskNetwork:
                 self.close()
                 with fb.transfer_guard("allow"):  # constants are uploaded once
                     self._on_gpu = GpuNetwork(self._content, pixels.api)
-            return self._on_gpu.run_on(pixels, region, self._normalization(), replicate=replicate)
+            return self._on_gpu.run_on(pixels, region, self._normalization, replicate=replicate)
         return self.run(self.normalized(crop_region(pixels, region, self.side, replicate=replicate))[None])
 
+    @functools.cached_property
     def _normalization(self) -> Normalization:
         """The normalization of texels, from 0 to 1, that gives the real values of what ``normalized`` gives."""
         (_, kind), (scale, zero) = self._inputs[0], self._input_scale
         if kind.kind not in "iu":
-            return Normalization(self.metadata.mean or (0.0,), self.metadata.std or (1.0,))
+            return named_normalization(self.metadata)
         offset = zero + (128 if kind == np.int8 else 0)
         return Normalization((offset / 255,), (1 / (255 * (scale or 1.0)),))
 
@@ -107,7 +109,7 @@ class TaskNetwork:
         kind = self._inputs[0][1]
         if kind.kind in "iu":
             return pixels if kind == np.uint8 else pixels.astype(np.int16) - 128
-        mean, std = (self.metadata.mean or (0.0,)), (self.metadata.std or (1.0,))
+        mean, std = named_normalization(self.metadata)
         scale = np.array([1 / (255 * each) for each in std], np.float32).astype(np.float64)
         offset = np.array([-one / each for one, each in zip(mean, std, strict=True)], np.float32)
         return (pixels * scale + offset).astype(np.float32)  # rounded once, as a fused product is
