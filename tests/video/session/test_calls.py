@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 import sys
 from collections.abc import Callable, Iterator
@@ -36,10 +37,12 @@ def detector(model_path: Callable[[str], Path]) -> str:
 
 
 def calls_of_a_frame(frames: Iterator[Any]) -> list[str]:
-    """The functions of framebind that the fifth frame calls."""
+    """The functions of framebind that the fifth frame calls, without finalizers of garbage, which may come in any."""
     names, root = list[str](), ROOT
     for _ in range(4):
         next(frames)
+    gc.collect()
+    gc.disable()
 
     def note(called: FrameType, event: str, _argument: Any) -> None:
         if event == "call" and called.f_code.co_filename.startswith(root):
@@ -50,6 +53,7 @@ def calls_of_a_frame(frames: Iterator[Any]) -> list[str]:
         next(frames)
     finally:
         sys.setprofile(None)
+        gc.enable()
     return names
 
 
