@@ -55,6 +55,7 @@ def _match(graph: Graph, mean: Node) -> tuple[set[Node], Node]:
     addition = replace(result, epilogue=result.epilogue[:1])  # an activation may follow in the same node
     _require(_other_operand(addition, "ADD", scaled) == offset.outputs[0])
     _require(epsilon is not None and epsilon.size == 1)
+    _require(all(graph.tensors[each].bhwc[1:] == graph.tensors[m].bhwc[1:] for each in (gamma, beta)))
     before = {mean, difference, variance, shifted, inverse, factor, scaled, scaled_mean, offset}
     members = before | {result}
     inner = {tensor for node in before for tensor in node.outputs}

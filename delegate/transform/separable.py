@@ -31,7 +31,9 @@ def fuse_separable(graph: Graph) -> None:
             continue
         reader, between = graph.sole_reader(node.outputs[0]), _between(graph, node, CLAMPS)
         pointwise = None if reader is None else pointwise_convolution(reader)
-        if reader is not None and pointwise is not None and reader.inputs == node.outputs and between is not None:
+        if reader is None or pointwise is None or reader.input_ops or reader.inputs != node.outputs:
+            continue
+        if between is not None:
             activation, rounding = between
             operation = Separable(node.operation, activation, pointwise, rounding)
             graph.substitute({node, reader}, reader, name="SEPARABLE_CONV_2D", operation=operation, inputs=node.inputs)

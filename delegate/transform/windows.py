@@ -37,14 +37,14 @@ def compute_rows_in_place(graph: Graph) -> None:
 def move_narrow_rows(graph: Graph) -> None:
     """Move rows before a layer again that makes longer ones, if nothing but a copy reads these."""
     for node in graph.backwards():
-        if _is_layer(node) and graph.tensors[node.inputs[0]].shape[-1] < graph.tensors[node.outputs[0]].shape[-1]:
+        if _is_layer(node) and _lengths(node)[0] > _lengths(node)[1]:
             move_before(graph, node)
     remove_unread(graph)
 
 
 def _move_after(graph: Graph, layer: Node) -> None:
     """Let a layer and the movements before it change places."""
-    length, units = (graph.tensors[tensor].shape[-1] for tensor in (layer.inputs[0], layer.outputs[0]))
+    units, length = _lengths(layer)
     source, rows = _moved_rows(graph, layer.inputs[0], length)
     if rows is None:
         return
@@ -57,7 +57,7 @@ def _move_after(graph: Graph, layer: Node) -> None:
 
 def move_before(graph: Graph, layer: Node) -> None:
     """Let a layer and the movements behind it change places."""
-    length, units = (graph.tensors[tensor].shape[-1] for tensor in (layer.inputs[0], layer.outputs[0]))
+    units, length = _lengths(layer)
     last, rows, tensor, reader = layer, None, layer.outputs[0], graph.sole_reader(layer.outputs[0])
     for _ in range(LONGEST):
         if reader is None or movement(graph, reader) is None:
@@ -87,6 +87,13 @@ def _is_layer(node: Node) -> bool:
     """Whether a node computes rows of floats, each by itself."""
     plain = isinstance(node.operation, FullyConnected) and node.operation.weights is not None and not node.integers
     return plain and not node.input_ops and all(op.operand is None for op in node.epilogue)
+
+
+def _lengths(layer: Node) -> tuple[int, int]:
+    """The values of a row that a layer writes, and of one that it reads: not always the last dimension of its input."""
+    assert isinstance(layer.operation, FullyConnected) and layer.operation.weights is not None
+    units, length = layer.operation.weights.shape
+    return units, length
 
 
 def _moved_rows(

@@ -279,6 +279,7 @@ REPEATED: Mapping[str, Callable[[Mapping[str, Any]], bool]] = {
     "test_one_dispatch.py::test_a_model_computes_the_same_bits_in_one_dispatch": _always,  # others: small programs
     "test_plots.py::test_a_hostile_name_runs_nothing_in_a_page": _always,  # its chart is looked at in the other test
     "test_plots.py::test_a_benchmark_and_a_diff_are_drawn": _always,  # a page with vega in it takes seconds
+    "test_lookalikes.py": _on("gpu", "gles", "cl:pocl"),  # passes know no API
     "test_one_dispatch.py::test_on_gl_too": _always,  # llvmpipe takes half a minute to compile the program
     "test_delegate.py::test_litert_own_interpreter_takes_the_delegate": _on("context", "gles"),
     "test_soak.py::test_a_thousand_frames_take_no_more_than_two_hundred": _always,  # others count objects sooner
