@@ -32,7 +32,10 @@ def remove_boundary_transposes(graph: Graph) -> None:
         if not {output, given} & both:
             _turn_state(graph, output, given)
     graph.inputs = tuple(i if i in both or i in graph.channels_last else _input(graph, i) for i in graph.inputs)
-    graph.outputs = tuple(i if i in both or i in graph.channels_last else _output(graph, i) for i in graph.outputs)
+    for output in graph.outputs:
+        if output not in both and output not in graph.channels_last:
+            turned = _output(graph, output)
+            graph.outputs = tuple(turned if i == output else i for i in graph.outputs)  # so that it is not unread
 
 
 def _turn_state(graph: Graph, output: int, given: int) -> None:

@@ -452,3 +452,11 @@ def test_an_output_that_is_a_sum_with_a_transposed_picture_is_written_with_chann
     assert kernels[-2:] == ["copy", "strided_copy"] and kernels.count("strided_copy") == 1
     values = np.random.default_rng(3).normal(0, 1, (1, 3, HEIGHT, WIDTH)).astype(np.float32)
     assert error_on(gpu, model, [values]) < 1e-6
+
+
+def test_two_outputs_of_a_transposed_value_are_both_written(gpu: Device) -> None:
+    f = Formula((1, 4, 5, 3))
+    first = f.transpose(f.add("TANH", 0), 0, 3, 1, 2)
+    model = f.model(f.add("SQUARE", first), f.add("ABS", first))
+    assert kernels_of(model) == ["copy", "copy", "copy"]
+    assert error_on(gpu, model, [np.random.default_rng(3).normal(0, 1, (1, 4, 5, 3)).astype(np.float32)]) < 1e-6
