@@ -179,7 +179,8 @@ def _launch_warp_tiles(lowering: Lowering, source: TensorId, operation: Convolut
     tile = lowering.target.take(choice)
     division, group_count = matrix_constants(*sizes, tile, lowering.group_size)
     constants = operation.window.constants(height, width) | division | ({"BYTES": 1} if by_bytes else {})
-    weights = pack_fragments(operation.weights, tile, as_bytes=by_bytes)
+    mirrored = not (operation.integer_weights or by_bytes)  # whole numbers, which are never infinite, stay whole
+    weights = pack_fragments(operation.weights, tile, as_bytes=by_bytes, mirrored=mirrored)
     arrays = {"weights": weights, "bias": pack_bias(operation.bias, channels)}
     local = matrix_memory(tile, lowering.target)
     own = slice_ownership(channels, tile, lowering.group_size)

@@ -53,12 +53,15 @@ def pack_depthwise(weights: np.ndarray) -> PackedArray:
     return PackedArray(height * width * slices(channels), pack)
 
 
-def pack_fragments(weights: np.ndarray, tile: MatrixTile, *, as_bytes: bool = False) -> PackedArray:
+def pack_fragments(
+    weights: np.ndarray, tile: MatrixTile, *, as_bytes: bool = False, mirrored: bool = False
+) -> PackedArray:
     """OHWI weights as (n, 4) float32, or ``as_bytes`` as pairs of bytes, in the order [step of four terms][eight output
     channels][lane].
 
     Lane 4r + t has the four input channels of term t for output channel r. A term is an input slice of a tap. Zeros
-    fill the last batch of all warps.
+    fill the last batch of all warps; or if ``mirrored``, the last terms in reverse order (``mirrored_term``). These are
+    there twice then, with a part of their weights each: zeros would turn an infinity into NaN.
     """
     out, height, width, channels = weights.shape
     in_, kind = (channels // 2, np.uint16) if as_bytes else (channels, np.float32)
@@ -69,11 +72,27 @@ def pack_fragments(weights: np.ndarray, tile: MatrixTile, *, as_bytes: bool = Fa
         padded = np.zeros((columns * 8, height * width, slices(in_) * 4), kind)
         numbers = pairs_of_bytes(weights) if as_bytes else weights
         padded[:out, :, :in_] = numbers.reshape(out, height * width, in_)
-        packed = np.zeros((columns * 8, steps * 16), kind)
-        packed[:, : terms * 4] = padded.reshape(columns * 8, terms * 4)
+        packed = np.zeros((columns * 8, steps * 4, 4), kind)
+        packed[:, :terms] = padded.reshape(columns * 8, terms, 4)
+        for term in range(terms, steps * 4 if mirrored else terms):
+            origin = mirrored_term(term, terms)
+            packed[:, term] = _half_of(packed[:, origin])
+            packed[:, origin] -= packed[:, term]
         return np.ascontiguousarray(packed.reshape(columns, 8, steps, 4, 4).transpose(2, 0, 1, 3, 4)).reshape(-1, 4)
 
     return PackedArray(steps * columns * WARP, pack)
+
+
+def mirrored_term(term: int, terms: int) -> int:
+    """The term that a lane of matrix_conv.kern reads: behind the last one, the last ones in reverse order."""
+    return max(min(term, 2 * terms - 1 - term), 0)
+
+
+def _half_of(values: np.ndarray) -> np.ndarray:
+    """About half of each value, which a half holds if it holds the value; so does the rest."""
+    with np.errstate(over="ignore"):
+        rounded = (values / 2).astype(np.float16).astype(np.float32)
+    return np.where(np.isfinite(rounded), rounded, values / 2)
 
 
 def pairs_of_bytes(weights: np.ndarray) -> np.ndarray:

@@ -84,6 +84,24 @@ def test_every_tile_agrees(device: Device, case: NodeCase, tile: MatrixTile, hal
         assert relative_error(result, expected) <= (OPERATOR_TOLERANCE["f16"] if halves else 1e-5)
 
 
+@pytest.mark.parametrize(("depth", "tile"), [(4, MatrixTile(1, 1, 1, 1)), (44, MatrixTile(2, 2, 2, 3))], ids=str)
+def test_an_infinity_in_any_term_stays_one(device: Device, depth: int, tile: MatrixTile) -> None:
+    """One and eleven terms of 4 and 24 that are multiplied: the last ones are there again, in place of zeros."""
+    weights = np.abs(half(8, depth)).astype(np.float32) + 0.125
+    x = normal(1, depth, 7, depth)
+    channels = np.arange(depth)
+    x[0, channels, 3, channels] = np.inf
+    made, found = run_nodes(
+        device, {0: x.shape, 1: (1, depth, 7, 8)}, [pointwise(0, 1, weights)], (1,), x,
+        target=target_of(device, fixed={"matrix_conv": tile}),
+    )  # fmt: skip
+    assert [step.kernel.source.name for step in made.steps] == ["matrix_conv"]
+    if device.traits.api != "null":
+        np.testing.assert_array_equal(found[0][:, :, 3], np.inf)
+        others = [0, 1, 2, 4, 5, 6]
+        assert relative_error(found[0][:, :, others], convolved(x, weights)[:, :, others]) <= 1e-5
+
+
 @pytest.mark.parametrize("tile", [MatrixTile(1, 1, 1, 2), MatrixTile(2, 2, 2, 1), MatrixTile(1, 3, 1, 1)], ids=str)
 def test_a_group_adds_up_what_it_writes(device: Device, tile: MatrixTile) -> None:
     """The gate of a squeeze-and-excite block: sums where pixels are written, also where an invocation writes any slice,
