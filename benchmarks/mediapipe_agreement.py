@@ -12,8 +12,8 @@ tests/video/mediapipe compares with.
 ``--solutions`` compares ``mp.solutions`` instead, in an environment with mediapipe 0.10.21, which has them; models lie
 in the folder FRAMEBIND_MODELS.
 
-``--texture gl`` (or cl, cuda) gives framebind the frames of faces, hands and bodies as textures, which its networks
-sample on the GPU; with ``--beside framebind`` it is compared with itself on the CPU, and mediapipe need not be there.
+``--texture gl`` (or cl, cuda) gives framebind the frames as textures, which its networks sample on the GPU; with
+``--beside framebind`` it is compared with itself on the CPU, and mediapipe need not be there.
 
 A clip is a photograph that moves, turns, grows, leaves and comes back over grey, or two of them at once. Distances of
 landmarks are in shares of the picture's diagonal. *tracks* are things that appear: framebind's and MediaPipe's number.
@@ -38,6 +38,7 @@ from typing import Any, NamedTuple
 import cv2
 import numpy as np
 import numpy.typing as npt
+from samples import Label, Series, measured, write
 
 import framebind as fb
 from framebind import mp as ours
@@ -177,13 +178,11 @@ def _task(
         if api is not None:
             task.bind_masks([api.new_buffer(np.zeros(SIZE[0] * SIZE[1], np.float32))])
     else:
-        return _segmenter(library, base(model_asset_path=str(bundles / f"{clip.task}.tflite"), delegate=cpu), mode)
+        model = base(model_asset_path=str(bundles / f"{clip.task}.tflite"), delegate=cpu)
+        return _segmenter(library, model, mode, api)
 
     def find(frame: Array, milliseconds: int) -> Found:
-        if api is None:
-            image = library.Image(image_format=library.ImageFormat.SRGB, data=frame)
-        else:
-            image = api.new_texture(cv2.cvtColor(frame, cv2.COLOR_RGB2RGBA))
+        image = _image(library, frame, api)
         result = task.detect(image) if mode == "image" else task.detect_for_video(image, milliseconds)
         things, faces, seen = _things(result, clip.task)
         shapes = [np.array([each.score for each in face]) for face in faces]
@@ -191,6 +190,13 @@ def _task(
         return Found(_rows(things), shapes, masks)
 
     return find
+
+
+def _image(library: Any, frame: Array, api: fb.Backend | None) -> Any:
+    """A frame as the library's image, or as a texture of an API."""
+    if api is None:
+        return library.Image(image_format=library.ImageFormat.SRGB, data=frame)
+    return api.new_texture(cv2.cvtColor(frame, cv2.COLOR_RGB2RGBA))
 
 
 def _things(result: Any, task: str) -> tuple[list[Any], list[Any], list[Any]]:
@@ -203,7 +209,7 @@ def _things(result: Any, task: str) -> tuple[list[Any], list[Any], list[Any]]:
     return [part for part in parts if part], [face] if face else [], [] if mask is None else [mask]
 
 
-def _segmenter(library: Any, base: Any, mode: str) -> Callable[[Array, int], Found]:
+def _segmenter(library: Any, base: Any, mode: str, api: fb.Backend | None) -> Callable[[Array, int], Found]:
     """The function from a frame and its time to the categories of pixels as an ImageSegmenter gives them."""
     vision = library.tasks.vision
     options = vision.ImageSegmenterOptions(base, running_mode=vision.RunningMode[mode.upper()])
@@ -211,7 +217,7 @@ def _segmenter(library: Any, base: Any, mode: str) -> Callable[[Array, int], Fou
     task = vision.ImageSegmenter.create_from_options(options)
 
     def find(frame: Array, milliseconds: int) -> Found:
-        image = library.Image(image_format=library.ImageFormat.SRGB, data=frame)
+        image = _image(library, frame, api)
         result = task.segment(image) if mode == "image" else task.segment_for_video(image, milliseconds)
         return Found([], [], [np.array(result.category_mask.numpy_view()) > 0])
 
@@ -224,6 +230,14 @@ SOLUTIONS = {
     "pose": ("street", "pose", "Pose", {"enable_segmentation": True}),
     "pose, pictures": ("street", "pose", "Pose", {"enable_segmentation": True, "static_image_mode": True}),
     "face_mesh": ("face turns", "face_mesh", "FaceMesh", {"refine_landmarks": True}),
+    "holistic": ("person moves", "holistic", "Holistic", {"enable_segmentation": True}),
+    "holistic, whole person": ("whole person", "holistic", "Holistic", {"enable_segmentation": True}),
+    "holistic, pictures": (
+        "person moves",
+        "holistic",
+        "Holistic",
+        {"enable_segmentation": True, "static_image_mode": True},
+    ),
     "face_detection": ("portraits", "face_detection", "FaceDetection", {}),
     "face_detection, full range": ("portraits", "face_detection", "FaceDetection", {"model_selection": 1}),
     "selfie_segmentation": ("body moves", "selfie_segmentation", "SelfieSegmentation", {}),
@@ -232,23 +246,81 @@ SOLUTIONS = {
 """By name: the clip, the module, the class and its arguments."""
 
 
-def _solution(library: Any, module: str, kind: str, arguments: dict[str, Any]) -> Callable[[Array, int], Found]:
+PARTS = ("pose", "left_hand", "right_hand", "face")
+
+
+def _solution(
+    library: Any, module: str, kind: str, arguments: dict[str, Any], api: fb.Backend | None = None
+) -> Callable[[Array, int], Found]:
     """The function from a frame and its time, which is not used, to what a solution finds."""
     solution = getattr(getattr(library.solutions, module), kind)(**arguments)
+    if api is not None and arguments.get("enable_segmentation"):
+        solution.bind_masks([api.new_buffer(np.zeros(SIZE[0] * SIZE[1], np.float32))])
 
     def find(frame: Array, _: int) -> Found:
-        result = solution.process(frame)
+        result = solution.process(frame if api is None else _image(library, frame, api))
         lists = getattr(result, "multi_hand_landmarks", None) or getattr(result, "multi_face_landmarks", None) or []
-        if getattr(result, "pose_landmarks", None):
-            lists = [result.pose_landmarks]
+        lists = [*lists, *filter(None, (getattr(result, f"{part}_landmarks", None) for part in PARTS))]
         rows = _rows([each.landmark for each in lists])
         for detection in getattr(result, "detections", None) or []:
             points = detection.location_data.relative_keypoints
             rows.append(np.array([[point.x, point.y, 0] for point in points]))
         mask = getattr(result, "segmentation_mask", None)
+        mask = mask.read().reshape(SIZE[::-1]) if mask is not None and hasattr(mask, "read") else mask
         return Found(rows, [], [] if mask is None else [np.asarray(mask) > 0.5])
 
     return find
+
+
+class Beside:
+    """How near the results of two libraries are, frame by frame."""
+
+    def __init__(self) -> None:
+        self.counts: list[tuple[int, int]] = []
+        """The numbers of things that both found, per frame."""
+        self.distances: list[list[Array]] = []
+        """Per frame and thing, of the frames in which both found the same number: (landmarks)."""
+        self.shapes: list[float] = []
+        self.masks: list[float] = []
+
+    def add(self, mine: Found, other: Found) -> None:
+        """The results of the next frame."""
+        counts = len(mine.landmarks), len(other.landmarks)
+        self.counts.append(counts)
+        if counts[0] == counts[1]:
+            self.distances.append(_distances(mine, other))
+            self.shapes += _shapes(mine, other)
+            self.masks += [_overlap(x, y) for x, y in zip(mine.masks, other.masks, strict=True)]
+
+    def tracks(self) -> tuple[int, int]:
+        """The numbers of things that appear."""
+        numbers = np.array([(0, 0), *self.counts])
+        mine, other = np.maximum(np.diff(numbers, axis=0), 0).sum(axis=0)
+        return int(mine), int(other)
+
+    def figures(self) -> Figures:
+        """The columns of the table."""
+        flat = np.concatenate([thing for frame in self.distances for thing in frame] or [np.zeros(1)])
+        mine, other = self.tracks()
+        return {
+            "alike %": 100 * float(np.mean([one == two for one, two in self.counts])),
+            "p50 %": 100 * np.percentile(flat, 50), "p99 %": 100 * np.percentile(flat, 99), "max %": 100 * flat.max(),
+            "blendshapes": max(self.shapes, default=0.0), "mask IoU": min(self.masks, default=1.0),
+            "tracks": f"{mine} {other}",
+        }  # fmt: skip
+
+    def series(self, labels: dict[str, Label]) -> list[Series]:
+        """One sample per frame of numbers, one per frame and thing of landmarks, in % of the diagonal, and the rest."""
+        things = [100 * thing for frame in self.distances for thing in frame]
+        samples = {
+            "found": [mine for mine, _ in self.counts],
+            "found by the other": [other for _, other in self.counts],
+            "median landmark": [float(np.median(thing)) for thing in things],
+            "landmark of the 99th percentile": [float(np.percentile(thing, 99)) for thing in things],
+            "blendshapes": self.shapes,
+            "mask": self.masks,
+        }
+        return [Series(labels | {"figure": name}, [*map(float, each)]) for name, each in samples.items() if each]
 
 
 def compare(
@@ -258,36 +330,20 @@ def compare(
     make: Callable[..., Callable[[Array, int], Found]],
     theirs: Any,
     textured: dict[str, Any],
-) -> Figures:
-    """The figures of a clip. ``make`` makes the function of a library; ``textured`` are its arguments for framebind."""
+) -> tuple[Beside, Beside]:
+    """framebind beside the other library in a clip, and that library beside itself.
+
+    ``make`` makes the function of a library; ``textured`` are its arguments for framebind.
+    """
     mine, oracle, again = make(ours, **textured), make(theirs), make(theirs)
-    alike, distances, shapes, masks, tracks, before = 0, [], [0.0], [1.0], [0, 0], [0, 0]
-    floor, floor_shapes = [], [0.0]
-    floor_alike = 0
+    beside, floor = Beside(), Beside()
     for number, frame in enumerate(frames(clip, photograph, count)):
         a, b = (find(frame, number * MILLISECONDS) for find in (mine, oracle))
         noisy = frame.copy()
         noisy.ravel()[::101] ^= 1
-        c = again(noisy, number * MILLISECONDS)
-        floor += _distances(c, b)
-        floor_shapes += _shapes(c, b)
-        floor_alike += len(c.landmarks) == len(b.landmarks)
-        counts = [len(a.landmarks), len(b.landmarks)]
-        alike += counts[0] == counts[1]
-        tracks = [track + max(now - last, 0) for track, now, last in zip(tracks, counts, before, strict=True)]
-        before = counts
-        if counts[0] == counts[1]:
-            distances += _distances(a, b)
-            shapes += _shapes(a, b)
-            masks += [_overlap(x, y) for x, y in zip(a.masks, b.masks, strict=True)]
-    flat, least = (np.concatenate(each) if each else np.zeros(1) for each in (distances, floor))
-    return {
-        "frames": count, "alike %": 100 * alike / count, "things": len(distances),
-        "p50 %": 100 * np.percentile(flat, 50), "p99 %": 100 * np.percentile(flat, 99), "max %": 100 * flat.max(),
-        "blendshapes": max(shapes), "mask IoU": min(masks), "tracks": f"{tracks[0]} {tracks[1]}",
-        "floor alike %": 100 * floor_alike / count, "floor p50 %": 100 * np.percentile(least, 50),
-        "floor p99 %": 100 * np.percentile(least, 99), "floor blendshapes": max(floor_shapes),
-    }  # fmt: skip
+        beside.add(a, b)
+        floor.add(again(noisy, number * MILLISECONDS), b)
+    return beside, floor
 
 
 def _overlap(a: Array, b: Array) -> float:
@@ -341,6 +397,7 @@ def main() -> None:
     parser.add_argument("--write-reference", type=Path)
     parser.add_argument("--solutions", action="store_true")
     parser.add_argument("--texture", choices=("gl", "cl", "cuda"))
+    parser.add_argument("--json", type=Path, help="a file for the samples of each frame")
     parser.add_argument("--beside", choices=("mediapipe", "framebind"), default="mediapipe")
     arguments = parser.parse_args()
     if arguments.write_reference:
@@ -349,7 +406,7 @@ def main() -> None:
     photographs = {"hand": read_picture(HAND_PICTURE)}
     if folder := photographs_of_skimage():
         photographs["astronaut"] = read_picture(folder / "astronaut.png")
-    for path in arguments.photographs.glob("*.jpg") if arguments.photographs else ():
+    for path in arguments.photographs.glob("*.[jp]*g") if arguments.photographs else ():
         photographs[path.stem] = read_picture(path)
     if (bus := photographs.get("bus")) is not None:
         photographs["man"] = man_of(bus)
@@ -362,14 +419,21 @@ def main() -> None:
     theirs: Any = ours if arguments.beside == "framebind" else import_module("mediapipe")
     api = BY_NAME.get(arguments.texture or "")
     heading = False
+    series: list[Series] = []
+    devices = [("CPU", f"{theirs.__name__} {theirs.__version__}")]
     with api.open_context() if api else nullcontext():
         for name, (clip, make) in work.items():
             photograph = photographs.get(clip.photograph)
             if photograph is None:
                 print(f"{name}: no photograph {clip.photograph}", file=sys.stderr)
                 continue
-            textured = {"api": api} if api and clip.task in ("face", "hand", "pose", "holistic") else {}
-            figures = compare(clip, photograph, arguments.frames, make, theirs, textured)
+            textured = {"api": api} if api else {}
+            beside, floor = compare(clip, photograph, arguments.frames, make, theirs, textured)
+            labels: dict[str, Label] = {"clip": name, "mode": arguments.mode, "on": arguments.texture or "cpu"}
+            series += beside.series(labels) + floor.series(labels | {"on": "the other beside itself"})
+            if arguments.json:  # whole after each clip: a long run may be stopped
+                write(arguments.json, measured("agreement", devices, "", series))
+            figures = beside.figures() | {f"floor {name}": value for name, value in floor.figures().items()}
             if not heading:
                 print("| clip | " + " | ".join(figures) + " |\n|" + " --- |" * (len(figures) + 1))
                 heading = True
@@ -377,8 +441,9 @@ def main() -> None:
             print(f"| {name} | " + " | ".join(values) + " |", flush=True)
 
 
-def _made(rest: list[Any], library: Any) -> Callable[[Array, int], Found]:
-    return _solution(library, *rest)
+def _made(rest: list[Any], library: Any, api: fb.Backend | None = None) -> Callable[[Array, int], Found]:
+    module, kind, given = rest
+    return _solution(library, module, kind, given, api)
 
 
 if __name__ == "__main__":

@@ -82,6 +82,9 @@ def test_a_damaged_bundle_is_refused() -> None:
     small = constant_network((1, 8, 8, 3), [np.zeros((1, 4), np.float32)])
     with pytest.raises(ValueError, match="this task needs"):
         _face_task(bundle({"face_detector.tflite": small, "face_landmarks_detector.tflite": small}))
+    flat = constant_network((8,), [np.zeros((1, 4), np.float32)])
+    with pytest.raises(ValueError, match=r"face_detector\.tflite has an input \(8,\); a picture is"):
+        _face_task(bundle({"face_detector.tflite": flat, "face_landmarks_detector.tflite": small}))
     whole = bytearray(bundle({"face_detector.tflite": small * 3, "face_landmarks_detector.tflite": small}))
     whole[200] ^= 255  # the check sum no longer fits
     with pytest.raises(ValueError, match=r"the \.task bundle is damaged"):

@@ -11,14 +11,16 @@ import pytest
 
 import framebind as fb
 from framebind import mp
-from framebind.video.apis import GL
+from framebind.video.answers.graph import AnswerGraph
+from framebind.video.apis import BY_NAME, GL
 from support.recording_driver import RecordingDriver
 from support.tiny_models import constants
 from support.video.task_bundles import (
-    echoed_strokes,
+    bundle,
     found_at_anchors,
     one_face,
     selecting_detector,
+    strokes_files,
     weighted,
 )
 
@@ -147,19 +149,140 @@ def test_arrays_of_cuda_are_read_only_in_their_outputs(recorder: RecordingDriver
         }
 
 
+def classes() -> bytes:
+    """A segmenter of three classes, which are the colours of what it sees."""
+    return weighted([(1, 24, 32, 3)], 0, np.eye(3))
+
+
+def alone() -> bytes:
+    """A segmenter of one class."""
+    return weighted([(1, 24, 32, 3)], 0, np.eye(3)[:1])
+
+
+def segmenter(content: bytes, **given: Any) -> Any:
+    base = mp.tasks.BaseOptions(model_asset_buffer=content, delegate=mp.tasks.BaseOptions.Delegate.CPU)
+    return vision.ImageSegmenter.create_from_options(vision.ImageSegmenterOptions(base, **given))
+
+
+@pytest.mark.parametrize(("api", "content", "form"), [("gl", classes, "r8"), ("cl", alone, "")])
+def test_masks_are_written_to_objects_of_the_caller(api: str, content: Callable[[], bytes], form: str) -> None:
+    backend = BY_NAME[api]
+    with backend.open_context(), segmenter(content(), output_category_mask=True) as task:
+        expected, texture = task.segment(IMAGE), backend.new_texture(PIXELS)
+        confidence = [mask_on(backend, form) for _ in expected.confidence_masks]
+        category = mask_on(backend, form)
+        task.bind_masks(confidence, category)
+        task.segment(texture)  # it uploads constants
+        fb.transfers.reset()
+        with fb.transfer_guard("disallow"):
+            result = task.segment(texture)
+        assert not fb.transfers.by_reason
+        assert result.confidence_masks == confidence and result.category_mask is category
+        for mask, other in zip(confidence, expected.confidence_masks, strict=True):
+            np.testing.assert_allclose(shares_of(mask), other.numpy_view()[..., 0], atol=2e-5 + (form == "r8") / 510)
+        found = np.rint(255 * shares_of(category)).astype(np.uint8)
+        assert (found != expected.category_mask.numpy_view()[..., 0]).mean() < 0.001  # two classes may be equal
+        assert len(np.unique(found)) == max(len(confidence), 2)
+
+
+def mask_on(api: fb.Backend, form: str) -> Any:
+    height, width = PIXELS.shape[:2]
+    return fb.GlTexture(width, height, form) if form else api.new_buffer(np.ones(width * height, np.float32))
+
+
+def shares_of(mask: Any) -> Any:
+    """The values of a mask, from 0 to 1."""
+    found = mask.read()
+    return (found / np.float32(255) if found.dtype == np.uint8 else found).reshape(PIXELS.shape[:2])
+
+
 @pytest.mark.usefixtures("gl")
-def test_tasks_that_take_pixels_only_say_so() -> None:
-    texture = fb.GlTexture.from_array(PIXELS)
-    base = mp.tasks.BaseOptions(model_asset_buffer=echoed_strokes(1, [1, 0, 0]))
-    with vision.InteractiveSegmenter.create_from_options(vision.InteractiveSegmenterOptions(base)) as strokes:
-        with pytest.raises(ValueError, match="this is GlTexture: read its pixels"):
-            strokes.set_image(texture)
-    base = mp.tasks.BaseOptions(model_asset_buffer=weighted([(1, 8, 8, 4)], 0, np.ones((1, 4))))
-    legacy = vision.InteractiveSegmenterLegacy
-    region = vision.InteractiveSegmenterLegacyRegionOfInterest
-    place = region(region.Format.KEYPOINT, mp.tasks.components.containers.NormalizedKeypoint(0.5, 0.5))
-    with legacy.create_from_options(vision.InteractiveSegmenterLegacyOptions(base)) as marked:
-        with pytest.raises(ValueError, match=r"takes an mp\.Image, in the CPU's memory; this is GlTexture: read its"):
-            marked.segment(texture, place)
-    others = [name for name in vision.__all__ if getattr(getattr(vision, name), "takes_gpu_pictures", None) is False]
-    assert others == ["InteractiveSegmenterLegacy"]
+def test_masks_are_those_that_were_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    texture, masks = fb.GlTexture.from_array(PIXELS), [mask_on(GL, "r8") for _ in range(3)]
+    with segmenter(classes()) as task:
+        for given in ([], [masks[:2]], [masks, masks[0]]):
+            with pytest.raises(ValueError, match="the options ask for 3 confidence masks and 0 category mask: give"):
+                task.bind_masks(*given)
+        task.bind_masks(masks)
+        assert task.segment(texture).category_mask is None
+        large = fb.GlTexture.from_array(np.zeros((200, 300, 4), np.uint8))
+        with pytest.raises(fb.BindingError):  # the masks have another size
+            task.segment(large)
+        task.bind_masks([fb.GlTexture(300, 200, "r8") for _ in masks])
+        assert task.segment(large).confidence_masks[0].read().shape[:2] == (200, 300)
+    (tmp_path / "selfie_segmentation.tflite").write_bytes(alone())
+    monkeypatch.setenv("FRAMEBIND_MODELS", str(tmp_path))
+    with mp.solutions.selfie_segmentation.SelfieSegmentation() as selfie:
+        expected = selfie.process(PIXELS[..., :3]).segmentation_mask
+        selfie.bind_masks(masks[:1])
+        assert selfie.process(texture).segmentation_mask is masks[0]
+        np.testing.assert_allclose(shares_of(masks[0]), expected, atol=2e-5 + 1 / 510)
+
+
+@pytest.mark.usefixtures("gl")
+def test_a_thing_at_a_place_is_found_in_pictures_on_the_gpu() -> None:
+    """The network's mask is what it gets: a colour, and the dot."""
+    content = weighted([(1, 24, 32, 4)], 0, np.array([[0.5, 0, 0, 1.0], [0, 0, 0, 1.0]]))
+    base = mp.tasks.BaseOptions(model_asset_buffer=content, delegate=mp.tasks.BaseOptions.Delegate.CPU)
+    legacy, region = vision.InteractiveSegmenterLegacy, vision.InteractiveSegmenterLegacyRegionOfInterest
+    place = region(region.Format.KEYPOINT, mp.tasks.components.containers.NormalizedKeypoint(33 / 128, 0.5))
+    texture, masks = fb.GlTexture.from_array(PIXELS), [mask_on(GL, "r32f") for _ in range(2)]
+    task: Any = legacy.create_from_options(vision.InteractiveSegmenterLegacyOptions(base))
+    with task:
+        expected = [mask.numpy_view()[..., 0] for mask in task.segment(IMAGE, place).confidence_masks]
+        assert 0.2 < expected[1].max() <= 1 and np.ptp(expected[0]) > 0.1
+        for mask, other in zip(task.segment(texture, place).confidence_masks, expected, strict=True):
+            np.testing.assert_allclose(mask.numpy_view()[..., 0], other, atol=2e-5)
+        task.bind_masks(masks)
+        fb.transfers.reset()
+        assert task.segment(texture, place).confidence_masks == masks
+        assert [(way, count.bytes) for (way, _), count in fb.transfers.by_reason.items()] == [("upload", 24 * 32 * 4)]
+        for mask, other in zip(masks, expected, strict=True):
+            np.testing.assert_allclose(shares_of(mask), other, atol=2e-5)
+    base = mp.tasks.BaseOptions(model_asset_buffer=weighted([(1, 8, 8, 3)], 0, np.ones((1, 3))))
+    with pytest.raises(fb.ModelError, match=r"the segmenter has the input \[\(1, 8, 8, 3\)\]"):
+        legacy.create_from_options(vision.InteractiveSegmenterLegacyOptions(base))
+
+
+def both_in_one_mask() -> bytes:
+    """A bundle whose mask is the heat map of the strokes, enlarged, and a colour of the picture."""
+    graph = AnswerGraph()
+    heat, seen = graph.input((1, 32, 32, 3)), graph.input((1, 48, 64, 3))
+    shape = graph.shape(seen)
+    larger = graph.apply("RESIZE_BILINEAR", [heat, graph.integers(*shape[1:3])], shape, halfPixelCenters=True)
+    mask = graph.linear(graph.join([larger, seen], 3), np.array([[0.5], [0], [0], [0.5], [0], [0]]))
+    files = strokes_files(0, [1, 1, 1])
+    return bundle({**files, "interactive_segmentation_decoder.int8.tflite": graph.build(mask)})
+
+
+@pytest.mark.parametrize("api", ["gl"])
+def test_strokes_are_taken_on_pictures_on_the_gpu(api: str) -> None:
+    base = mp.tasks.BaseOptions(model_asset_buffer=both_in_one_mask())
+    points = [vision.InteractiveSegmenterStrokePoint(*at) for at in ((0.2, 0.3), (0.7, 0.6))]
+    strokes = [vision.InteractiveSegmenterStroke(vision.InteractiveSegmenterBrushMode.POSITIVE, points, True)]
+    backend = BY_NAME[api]
+    with (
+        backend.open_context(),
+        vision.InteractiveSegmenter.create_from_options(vision.InteractiveSegmenterOptions(base)) as task,
+    ):
+        task.set_image(IMAGE)
+        expected = task.segment(strokes).numpy_view()[..., 0]
+        assert expected.max() > 0.9 and np.ptp(expected[-10:]) > 0.1
+        texture, mask = backend.new_texture(PIXELS), mask_on(backend, "r32f" if api == "gl" else "")
+        task.set_image(texture)
+        np.testing.assert_allclose(task.segment(strokes).numpy_view()[..., 0], expected, atol=2e-5)
+        task.bind_masks([mask])
+        fb.transfers.reset()
+        assert task.segment(strokes) is mask
+        assert [(way, count.bytes) for (way, _), count in fb.transfers.by_reason.items()] == [("upload", 32 * 32 * 12)]
+        np.testing.assert_allclose(shares_of(mask), expected, atol=2e-5)
+        task.set_image(IMAGE)
+        np.testing.assert_allclose(task.segment(strokes).numpy_view()[..., 0], expected, atol=1e-6)
+        with pytest.raises(ValueError, match=r"an image is an mp\.Image, or a picture in the GPU's memory"):
+            task.set_image("a.png")
+        with pytest.raises(ValueError, match="2 objects for masks, and a picture has 1"):
+            task.bind_masks([mask, mask])
+
+
+def test_all_tasks_take_pictures_on_the_gpu() -> None:
+    assert not [name for name in vision.__all__ if getattr(getattr(vision, name), "takes_gpu_pictures", None) is False]

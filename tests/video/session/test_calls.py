@@ -45,8 +45,9 @@ def calls_of_a_frame(frames: Iterator[Any]) -> list[str]:
     gc.disable()
 
     def note(called: FrameType, event: str, _argument: Any) -> None:
-        if event == "call" and called.f_code.co_filename.startswith(root):
-            names.append(f"{called.f_code.co_filename.removeprefix(root)} {called.f_code.co_name}")
+        path = called.f_code.co_filename
+        if event == "call" and path.startswith(root) and not path.startswith(f"{root}tests/"):
+            names.append(f"{path.removeprefix(root)} {called.f_code.co_name}")
 
     sys.setprofile(note)
     try:

@@ -35,7 +35,7 @@ class AnchorDetector:
         per_layer: int = 2,
         removes_bars: bool = False,
     ) -> None:
-        side = network.shapes[0][1]
+        side = network.side[1]
         self._anchors = anchor_middles(side, strides, per_layer)
         count = len(self._anchors)
         self._network = network.expect((1, side, side, 3), (1, count, 4 + 2 * points), (1, count, 1))

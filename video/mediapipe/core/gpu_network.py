@@ -23,7 +23,11 @@ Process = Callable[[Any, Array, int | None], Result]
 
 
 class GpuNetwork:
-    """A network whose first input is a picture, for pictures of one API. Only its outputs are read."""
+    """A network whose first input is a picture, for pictures of one API. ``further`` has buffers of its other inputs.
+
+    ``submit`` waits for nothing; then ``buffers`` has the outputs, None for one that the CPU computes, and ``read``
+    copies them.
+    """
 
     def __init__(self, content: bytes, api: fb.Backend) -> None:
         self.api = api
@@ -32,26 +36,22 @@ class GpuNetwork:
         self._interpreter.modify_graph_with_delegate(self._delegate)
         self._interpreter.set_allow_buffer_handle_output(True)
         self._interpreter.allocate_tensors()
-        given: dict[str, Any] = self._interpreter.get_input_details()[0]
+        given: list[dict[str, Any]] = self._interpreter.get_input_details()
         made: list[dict[str, Any]] = self._interpreter.get_output_details()
-        self._input, self._side = int(given["index"]), (int(given["shape"][2]), int(given["shape"][1]))
+        first = given[0]
+        self._input, self._side = int(first["index"]), (int(first["shape"][2]), int(first["shape"][1]))
         operators = [each for each in self._interpreter.delegated_ops() if each.runs_on == "cpu" and not each.subgraph]
         on_cpu = {tensor for each in operators for tensor in each.outputs}
         self._has_cpu = bool(operators)
-        self._outputs: dict[int, tuple[tuple[int, ...], Any, Any]] = {}
-        """Its outputs by tensor: shape, buffer and the ring that reads it; no buffer if the CPU computes it."""
-        for detail in made:
-            tensor, shape = int(detail["index"]), tuple(map(int, detail["shape"]))
-            self._outputs[tensor] = shape, None, None
-            if tensor not in on_cpu:
-                buffer = api.new_buffer(np.zeros(math.prod(shape), np.float32))
-                self._delegate.bind_buffer_to_tensor(buffer, tensor)
-                self._outputs[tensor] = shape, buffer, buffer.read_ring(1, reason=DETECTIONS)
+        self.further = [self._bound(detail) for detail in given[1:]]
+        self.buffers = [None if int(detail["index"]) in on_cpu else self._bound(detail) for detail in made]
+        self._made = [(int(detail["index"]), tuple(map(int, detail["shape"]))) for detail in made]
+        self._rings = list[Any]()
         self._place = api.new_buffer(np.zeros(8, np.float32))
         self._region: tuple[Region, tuple[int, int]] | None = None
 
-    def run_on(self, picture: GpuPicture, region: Region, values: Normalization, *, replicate: bool) -> list[Array]:
-        """The outputs for a region of a picture. A first picture, and one of another size, uploads constants."""
+    def submit(self, picture: GpuPicture, region: Region, values: Normalization, *, replicate: bool) -> None:
+        """Run on a region of a picture. A first picture, and one of another size, uploads constants."""
         is_new = self._is_new(picture, region)
         with fb.transfer_guard("allow") if is_new or self._has_cpu else contextlib.nullcontext():
             self._delegate.bind_buffer_to_tensor(
@@ -59,10 +59,27 @@ class GpuNetwork:
                 pad=None if replicate else 0.0,
             )  # fmt: skip
             self._interpreter.invoke()
-        rings = [ring for _, _, ring in self._outputs.values() if ring is not None]
-        for ring in rings:
+
+    def read(self) -> list[Array]:
+        """The outputs of the last picture."""
+        buffers = [each for each in self.buffers if each is not None]
+        self._rings = self._rings or [each.read_ring(1, reason=DETECTIONS) for each in buffers]
+        for ring in self._rings:
             ring.push()
-        return [self._read(tensor) for tensor in self._outputs]
+        rings, outputs = iter(self._rings), list[Array]()
+        for (tensor, shape), buffer in zip(self._made, self.buffers, strict=True):
+            if buffer is None:
+                outputs.append(np.asarray(self._interpreter.get_tensor(tensor), np.float32))
+            else:
+                outputs.append(np.empty(shape, np.float32))
+                next(rings).take(outputs[-1])
+        return outputs
+
+    def _bound(self, detail: dict[str, Any]) -> Any:
+        """A new buffer of float32 that is a tensor."""
+        buffer = self.api.new_buffer(np.zeros(math.prod(map(int, detail["shape"])), np.float32))
+        self._delegate.bind_buffer_to_tensor(buffer, int(detail["index"]))
+        return buffer
 
     def _is_new(self, picture: GpuPicture, region: Region) -> bool:
         """Place another region of a picture. Returns False for that of the picture before."""
@@ -74,22 +91,14 @@ class GpuNetwork:
             self._place.write(sampled_region(matrix, self._side))
         return True
 
-    def _read(self, tensor: int) -> Array:
-        shape, _, ring = self._outputs[tensor]
-        if ring is None:
-            return np.asarray(self._interpreter.get_tensor(tensor), np.float32)
-        values = np.empty(shape, np.float32)
-        ring.take(values)
-        return values
-
     def close(self) -> None:
         """Free all memory on the GPU."""
-        for _, buffer, ring in self._outputs.values():
-            if ring is not None:
-                ring.release()
-                buffer.release()
+        for ring in self._rings:
+            ring.release()
         self._delegate.close()
-        self._place.release()
+        for buffer in (*self.buffers, *self.further, self._place):
+            if buffer is not None:
+                buffer.release()
 
 
 class WholePictures(Generic[Result]):

@@ -14,6 +14,7 @@ import framebind as fb
 from .chain import Chain, ChainModels, Size
 from .errors import TaskError
 from .gpu_picture import GpuPicture
+from .written_masks import check_masks
 
 Array = npt.NDArray[Any]
 Result = TypeVar("Result")
@@ -59,11 +60,7 @@ class GpuTracker(Generic[Result]):
 
     def bind_masks(self, masks: Sequence[Any]) -> None:
         """Write masks to these objects, from the next picture on. TaskError if the chain computes not so many."""
-        if not self._mask_count:
-            raise TaskError("no masks were asked for: set the option that does, such as output_segmentation_masks")
-        if len(masks) != self._mask_count:
-            raise TaskError(f"{len(masks)} objects for masks, and a picture has {self._mask_count}: give one for each")
-        self._masks = tuple(masks)
+        self._masks = check_masks(masks, self._mask_count)
 
     def forget(self) -> None:
         """Forget what was seen in earlier frames."""

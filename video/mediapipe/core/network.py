@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,18 +27,24 @@ class TaskNetwork:
     """A network and what its file says about itself.
 
     ``shapes`` has the shape of each input, ``outputs`` that of each output, in the model's order. ``name`` is for
-    errors.
+    errors. ``on_gpu`` makes the network that runs on pictures in the GPU's memory, if it is another one.
     """
 
-    def __init__(self, content: bytes, name: str, delegate: BaseOptions.Delegate | None) -> None:
+    def __init__(
+        self, content: bytes, name: str, delegate: BaseOptions.Delegate | None,
+        on_gpu: Callable[[bytes], bytes] | None = None,
+    ) -> None:  # fmt: skip
         choice: Any = "auto" if delegate is None else _DELEGATES.get(delegate, "auto")
         self.name, self._content = name, content
+        self._form_on_gpu = on_gpu or bytes
         self._on_gpu: GpuNetwork | None = None
         self.metadata: ModelMetadata = read_metadata(content)
         self._interpreter = fb.Interpreter(model_content=content, delegate=choice)
         self._is_allocated = False
         """A cache: weights are packed at the first run, which never comes if pictures are on the GPU."""
         details: list[dict[str, Any]] = self._interpreter.get_input_details()
+        if not details:
+            raise fb.ModelError(f"{self.name} has no input")
         self._inputs = [(int(each["index"]), np.dtype(each["dtype"])) for each in details]
         self._input_scale: tuple[float, int] = details[0]["quantization"]
         self.shapes = [tuple(int(side) for side in each["shape"]) for each in details]
@@ -52,7 +59,9 @@ class TaskNetwork:
 
     @property
     def side(self) -> tuple[int, int]:
-        """The width and height of the picture that the first input takes."""
+        """The width and height of the picture that the first input takes. ModelError if it takes none."""
+        if len(self.shapes[0]) != 4:
+            raise fb.ModelError(f"{self.name} has an input {self.shapes[0]}; a picture is (1, height, width, 3)")
         return self.shapes[0][2], self.shapes[0][1]
 
     def output_name(self, number: int) -> str | None:
@@ -79,12 +88,29 @@ class TaskNetwork:
     def run_on(self, pixels: Array | GpuPicture, region: Region, *, replicate: bool = True) -> list[Array]:
         """The outputs for a region of a picture, (height, width, 3), uint8, or in the GPU's memory."""
         if isinstance(pixels, GpuPicture):
-            if self._on_gpu is None or self._on_gpu.api is not pixels.api:
-                self.close()
-                with fb.transfer_guard("allow"):  # constants are uploaded once
-                    self._on_gpu = GpuNetwork(self._content, pixels.api)
-            return self._on_gpu.run_on(pixels, region, self._normalization, replicate=replicate)
-        return self.run(self.normalized(crop_region(pixels, region, self.side, replicate=replicate))[None])
+            return self.submit_on(pixels, region, replicate=replicate).read()
+        return self.run(self.seen(pixels, region, replicate=replicate)[None])
+
+    def seen(self, pixels: Array, region: Region, *, replicate: bool = True) -> Array:
+        """The first input for a region of a picture."""
+        return self.normalized(crop_region(pixels, region, self.side, replicate=replicate))
+
+    def submit_on(
+        self, picture: GpuPicture, region: Region, *, replicate: bool = True, further: Sequence[Array] = ()
+    ) -> GpuNetwork:
+        """Run on a region of a picture in the GPU's memory, and wait for nothing: the network there has the outputs.
+
+        The values of ``further`` inputs are uploaded.
+        """
+        if self._on_gpu is None or self._on_gpu.api is not picture.api:
+            self.close()
+            with fb.transfer_guard("allow"):  # constants are uploaded once
+                self._on_gpu = GpuNetwork(self._form_on_gpu(self._content), picture.api)
+        for buffer, values in zip(self._on_gpu.further, further, strict=True):
+            with fb.transfer_guard("allow"):
+                buffer.write(np.ascontiguousarray(values, np.float32))
+        self._on_gpu.submit(picture, region, self._normalization, replicate=replicate)
+        return self._on_gpu
 
     @functools.cached_property
     def _normalization(self) -> Normalization:

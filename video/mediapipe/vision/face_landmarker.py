@@ -228,7 +228,7 @@ class FaceLandmarks:
     """The network of 478 landmarks."""
 
     def __init__(self, network: TaskNetwork) -> None:
-        self._side = network.shapes[0][1]
+        self._side = network.side[1]
         self._network = network.expect((1, self._side, self._side, 3), (1, 1, 1, 3 * COUNT), (1, 1, 1, 1))
 
     def find(self, pixels: Any, rectangle: Array) -> Face:

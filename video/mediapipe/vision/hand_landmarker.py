@@ -112,7 +112,7 @@ class HandLandmarks:
     """The network of a hand's landmarks."""
 
     def __init__(self, network: TaskNetwork) -> None:
-        self._side = network.shapes[0][1]
+        self._side = network.side[1]
         outputs = ((1, 3 * COUNT), (1, 1), (1, 1), (1, 3 * COUNT))
         self._network = network.expect((1, self._side, self._side, 3), *outputs)
 

@@ -151,7 +151,7 @@ class HandRecrop:
     """The network that finds the region of a hand in a larger one: its two points are the middle and the direction."""
 
     def __init__(self, network: TaskNetwork) -> None:
-        self._side = network.shapes[0][1]
+        self._side = network.side[1]
         self._network = network.expect((1, self._side, self._side, 3), (1, 1, 1, 4))
 
     def find(self, picture: Any, rectangle: Array) -> Array:

@@ -15,8 +15,7 @@ from ..core.containers import NormalizedKeypoint
 from ..core.errors import TaskError
 from ..core.image import Image
 from ..core.options import BaseOptions, ImageProcessingOptions, VisionTaskRunningMode
-from ..core.task import VisionTask
-from .image_segmenter import ImageSegmenterResult, SegmenterPipeline
+from .image_segmenter import ImageSegmenterResult, SegmenterPipeline, SegmentingTask
 
 Array = npt.NDArray[Any]
 
@@ -62,7 +61,7 @@ def marked(size: tuple[int, int], x: float, y: float) -> Array:
     return mask[..., None]
 
 
-class InteractiveSegmenterLegacy(VisionTask[InteractiveSegmenterLegacyOptions, ImageSegmenterResult]):
+class InteractiveSegmenterLegacy(SegmentingTask[InteractiveSegmenterLegacyOptions]):
     """Finds the mask of the thing at a place of a picture. MediaPipe called it InteractiveSegmenter before 1.0.
 
     Examples
@@ -74,7 +73,7 @@ class InteractiveSegmenterLegacy(VisionTask[InteractiveSegmenterLegacyOptions, I
     """
 
     options_type = InteractiveSegmenterLegacyOptions
-    pipeline_type = partial(SegmenterPipeline, channels=4)
+    pipeline_type = partial(SegmenterPipeline, is_marked=True)
 
     def segment(
         self,
@@ -82,10 +81,13 @@ class InteractiveSegmenterLegacy(VisionTask[InteractiveSegmenterLegacyOptions, I
         roi: InteractiveSegmenterLegacyRegionOfInterest,
         image_processing_options: ImageProcessingOptions | None = None,
     ) -> ImageSegmenterResult:
-        """The masks of the thing at a place. ValueError for a place that is not named, or not in the picture."""
+        """The masks of the thing at a place. ValueError for a place that is not named, or not in the picture.
+
+        For a picture in the GPU's memory the dot at this place is uploaded, in the size of the network's input.
+        """
         if roi.format is not InteractiveSegmenterLegacyRegionOfInterest.Format.KEYPOINT or roi.keypoint is None:
             raise TaskError("Please specify the Region-of-interest for segmentation.")
         self._check_mode(VisionTaskRunningMode.IMAGE)
         pixels, rectangle = self._looked_at(image, image_processing_options)
-        mark = marked((image.width, image.height), roi.keypoint.x or 0.0, roi.keypoint.y or 0.0)
-        return self._pipeline.process(np.concatenate([pixels, mark], axis=2), rectangle, None)
+        mark = marked((pixels.shape[1], pixels.shape[0]), roi.keypoint.x or 0.0, roi.keypoint.y or 0.0)
+        return self._pipeline.process(pixels, rectangle, None, mark)

@@ -122,7 +122,7 @@ class PoseLandmarks:
     """The network of a person's landmarks and mask."""
 
     def __init__(self, network: TaskNetwork) -> None:
-        self._side = network.shapes[0][1]
+        self._side = network.side[1]
         outputs = ((1, 5 * ALL), (1, 1), (1, -1, -1, 1), (1, -1, -1, ALL), (1, 3 * ALL))
         self._network = network.expect((1, self._side, self._side, 3), *outputs)
 
