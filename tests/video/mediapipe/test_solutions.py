@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from pathlib import Path
 
 import numpy as np
 import pytest
+from google.protobuf.json_format import MessageToDict
 
 from framebind import mp
 from framebind.video.mediapipe.calculators.masks import smooth_mask
+from framebind.video.mediapipe.solutions import messages
 from support.video.task_bundles import constant_network, found_at_anchors, one_face, one_hand, one_person
 
 PICTURE = np.zeros((200, 400, 3), np.uint8)
@@ -117,6 +121,9 @@ def test_what_is_wrong_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
     selfie = solutions.selfie_segmentation.SelfieSegmentation()
     with pytest.raises(ValueError, match="Input image must contain three channel rgb data"):
         selfie.process(PICTURE[..., 0])
+    for nothing in (None, PICTURE[:0]):
+        with pytest.raises(ValueError, match="Input image is empty"):
+            selfie.process(nothing)
     selfie.close()
     with pytest.raises(ValueError, match="this SelfieSegmentation is closed"):
         selfie.process(PICTURE)
@@ -127,7 +134,26 @@ def test_what_is_wrong_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
 
 
 def test_a_message_says_which_fields_it_has() -> None:
-    messages = mp.framework.formats.landmark_pb2
     given = messages.NormalizedLandmarkList()
     given.landmark.extend([messages.NormalizedLandmark(x=0.5, y=0.5, z=0.0, visibility=0.9)])
     assert given.landmark[0].HasField("visibility") and not given.landmark[0].HasField("presence")
+
+
+def test_messages_are_protocol_buffers() -> None:
+    with solutions.hands.Hands(static_image_mode=True) as hands:
+        result = hands.process(PICTURE)
+    (landmarks,), (side,) = result.multi_hand_landmarks or [], result.multi_handedness or []
+    assert MessageToDict(side)["classification"] == [{"index": 0, "score": pytest.approx(0.8), "label": "Left"}]
+    assert str(side).startswith('classification {\n  index: 0\n  score: 0.8\n  label: "Left"')
+    kept = mp.framework.formats.landmark_pb2.NormalizedLandmarkList()
+    kept.CopyFrom(landmarks)
+    assert kept == copy.deepcopy(landmarks) == pickle.loads(pickle.dumps(landmarks))
+    added = kept.landmark.add(x=0.25)
+    assert len(kept.landmark) == 22 and [field.name for field, _ in added.ListFields()] == ["x"]
+
+
+def test_rows_become_messages_with_equal_values() -> None:
+    rows = np.float32([[0.1, -2.5, 3e-7, 0.75], [1e9, 0, -0.0, 0]])
+    for read in (messages.landmark_list, messages.world_landmark_list):
+        assert [[p.x, p.y, p.z, p.visibility] for p in read(rows).landmark] == rows.tolist()
+        assert [p.HasField("visibility") for p in read(rows[:, :3]).landmark] == [False, False]

@@ -15,7 +15,7 @@ from ..core.gpu_network import WholePictures
 from ..core.network import TaskNetwork
 from ..vision.face_detector import POINTS, face_detector
 from ..vision.face_landmarker import DETECTOR
-from .messages import Detection, LocationData, RelativeBoundingBox, RelativeKeypoint
+from . import messages
 from .solution import Solution, model_of
 
 Array = npt.NDArray[Any]
@@ -39,8 +39,8 @@ class FaceKeyPoint(enum.IntEnum):
 class FaceDetections(NamedTuple):
     """The result of a picture."""
 
-    detections: list[Detection] | None
-    """The faces, best first; None without a face."""
+    detections: list[Any] | None
+    """A Detection of each face, best first; None without a face."""
 
 
 class FaceDetection(Solution[FaceDetections]):
@@ -69,13 +69,17 @@ class FaceDetection(Solution[FaceDetections]):
         return FaceDetections(faces or None)
 
 
-def _message(place: Array, score: float) -> Detection:
+def _message(place: Array, score: float) -> Any:
     left, top, right, bottom = place[:4].tolist()
-    points = [RelativeKeypoint(x, y) for x, y in place[4:].reshape(-1, 2).tolist()]
-    return Detection([score], [0], LocationData(RelativeBoundingBox(left, top, right - left, bottom - top), points))
+    where = messages.LocationData(
+        format=messages.LocationData.RELATIVE_BOUNDING_BOX,
+        relative_bounding_box={"xmin": left, "ymin": top, "width": right - left, "height": bottom - top},
+        relative_keypoints=[{"x": x, "y": y} for x, y in place[4:].reshape(-1, 2).tolist()],
+    )
+    return messages.Detection(score=[score], label_id=[0], location_data=where)
 
 
-def get_key_point(detection: Detection, key_point_enum: FaceKeyPoint) -> RelativeKeypoint | None:
+def get_key_point(detection: Any, key_point_enum: FaceKeyPoint) -> Any:
     """A key point of a detected face; None if the detection has none."""
     points = detection.location_data.relative_keypoints
     return points[key_point_enum] if points else None

@@ -11,7 +11,7 @@ from ..core.gpu_tracker import Found, GpuTracker
 from ..core.options import VisionTaskRunningMode as RunningMode
 from ..vision.connections import FaceLandmarksConnections as Lines
 from ..vision.face_landmarker import Face, FaceLandmarkerOptions, FacePipeline
-from .messages import NormalizedLandmarkList, landmark_list
+from .messages import landmark_list
 from .solution import Solution, model_of
 
 Array = npt.NDArray[Any]
@@ -36,8 +36,8 @@ FACEMESH_TESSELATION = frozenset(map(tuple, Lines.FACE_LANDMARKS_TESSELATION))
 class Faces(NamedTuple):
     """The result of a picture."""
 
-    multi_face_landmarks: list[NormalizedLandmarkList] | None
-    """The landmarks of each face; None without a face."""
+    multi_face_landmarks: list[Any] | None
+    """A NormalizedLandmarkList of each face; None without a face."""
 
 
 class FaceMesh(Solution[Faces]):

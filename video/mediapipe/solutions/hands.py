@@ -33,14 +33,8 @@ from ..vision.hand_landmarker import (
     next_hand,
 )
 from ..vision.landmark_names import HandLandmark
-from .messages import (
-    Classification,
-    ClassificationList,
-    LandmarkList,
-    NormalizedLandmarkList,
-    landmark_list,
-    world_landmark_list,
-)
+from . import messages
+from .messages import landmark_list, world_landmark_list
 from .solution import Solution, model_of
 
 __all__ = ["HAND_CONNECTIONS", "FoundHands", "HandLandmark", "Hands"]
@@ -63,9 +57,12 @@ SIDES = ("Left", "Right")
 class FoundHands(NamedTuple):
     """The result of a picture; each field is None without a hand."""
 
-    multi_hand_landmarks: list[NormalizedLandmarkList] | None
-    multi_hand_world_landmarks: list[LandmarkList] | None
-    multi_handedness: list[ClassificationList] | None
+    multi_hand_landmarks: list[Any] | None
+    """A NormalizedLandmarkList of each hand: `mp.framework.formats.landmark_pb2` has the messages."""
+    multi_hand_world_landmarks: list[Any] | None
+    """A LandmarkList of each hand."""
+    multi_handedness: list[Any] | None
+    """A ClassificationList of each hand, with one side."""
 
 
 class Hands(Solution[FoundHands]):
@@ -135,7 +132,7 @@ def _followed_first(previous: Array, found: Array, overlap: float) -> Array:
     return associate(found, previous, overlap)
 
 
-def _side(hand: Hand) -> ClassificationList:
+def _side(hand: Hand) -> Any:
     index = int(hand.right < 0.5)
     score = hand.right if index == 0 else float(1 - np.float32(hand.right))
-    return ClassificationList([Classification(index, score, SIDES[index])])
+    return messages.ClassificationList(classification=[{"index": index, "score": score, "label": SIDES[index]}])

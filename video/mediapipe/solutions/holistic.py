@@ -25,7 +25,7 @@ from .face_mesh import (
     FACEMESH_TESSELATION,
 )
 from .hands import HAND_CONNECTIONS
-from .messages import LandmarkList, NormalizedLandmarkList, landmark_list
+from .messages import landmark_list
 from .pose import POSE_CONNECTIONS, SUPPRESSION, Body, person_of
 from .solution import Solution, model_of
 
@@ -44,11 +44,13 @@ __all__ = [
 class WholePerson(NamedTuple):
     """The result of a picture; each field is None if the part was not found."""
 
-    pose_landmarks: NormalizedLandmarkList | None
-    pose_world_landmarks: LandmarkList | None
-    left_hand_landmarks: NormalizedLandmarkList | None
-    right_hand_landmarks: NormalizedLandmarkList | None
-    face_landmarks: NormalizedLandmarkList | None
+    pose_landmarks: Any | None
+    """A NormalizedLandmarkList, as the hands and the face have it: messages of `mp.framework.formats.landmark_pb2`."""
+    pose_world_landmarks: Any | None
+    """A LandmarkList."""
+    left_hand_landmarks: Any | None
+    right_hand_landmarks: Any | None
+    face_landmarks: Any | None
     segmentation_mask: Any | None
     """(height, width), float32: the probability of the person; None if it was not asked for. For a picture in the GPU's
     memory, the object of ``bind_masks`` that has it.

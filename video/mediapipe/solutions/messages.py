@@ -1,117 +1,105 @@
-"""The messages that solutions put out, with the fields of MediaPipe's Protocol Buffers: plain objects here.
+"""The messages that solutions put out: Protocol Buffers with the fields and numbers of MediaPipe's.
 
-``mp.framework.formats.landmark_pb2`` is this module.
+``mp.framework.formats.landmark_pb2`` is this module. Programs print, copy and serialize these messages, and make them
+into dictionaries (``google.protobuf.json_format``). They are in a pool of their own, so that MediaPipe can be imported
+beside them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+import functools
+import re
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 
-
-@dataclass
-class Landmark:
-    """A point; ``visibility`` and ``presence`` are 0.0 and not set if the network does not give them."""
-
-    x: float = 0.0
-    y: float = 0.0
-    z: float = 0.0
-    visibility: float = 0.0
-    presence: float = 0.0
-    is_set: frozenset[str] = frozenset()
-    """The names of optional fields that have a value."""
-
-    def __post_init__(self) -> None:
-        given = {name for name in ("visibility", "presence") if getattr(self, name)}
-        self.is_set = self.is_set | given
-
-    def HasField(self, name: str) -> bool:  # noqa: N802 - the name of Protocol Buffers
-        """True if an optional field has a value; x, y and z always have."""
-        return name in {"x", "y", "z", *self.is_set}
-
-
-class NormalizedLandmark(Landmark):
-    """A point of the picture: x and y from 0 to 1, z in widths."""
-
-
-@dataclass
-class LandmarkList:
-    """The landmarks of one thing, in ``landmark``."""
-
-    landmark: list[Landmark] = field(default_factory=list)
+_POINT = "float x = 1; float y = 2; float z = 3; float visibility = 4; float presence = 5;"
+_BOX = "{0} xmin = 1; {0} ymin = 2; {0} width = 3; {0} height = 4;"
+_FIELDS = {
+    "Landmark": _POINT,
+    "LandmarkList": "repeated Landmark landmark = 1;",
+    "NormalizedLandmark": _POINT,
+    "NormalizedLandmarkList": "repeated NormalizedLandmark landmark = 1;",
+    "Classification": "int32 index = 1; float score = 2; string label = 3; string display_name = 4;",
+    "ClassificationList": "repeated Classification classification = 1;",
+    "LocationData": """
+        Format format = 1; BoundingBox bounding_box = 2; RelativeBoundingBox relative_bounding_box = 3;
+        repeated RelativeKeypoint relative_keypoints = 5;
+    """,
+    "LocationData.BoundingBox": _BOX.format("int32"),
+    "LocationData.RelativeBoundingBox": _BOX.format("float"),
+    "LocationData.RelativeKeypoint": "float x = 1; float y = 2; string keypoint_label = 3; float score = 4;",
+    "Detection": """
+        repeated string label = 1; repeated int32 label_id = 2; repeated float score = 3;
+        LocationData location_data = 4;
+    """,
+}
+"""Fields of each message, as a .proto file has them."""
+_FORMATS = ("GLOBAL", "BOUNDING_BOX", "RELATIVE_BOUNDING_BOX", "MASK")
+"""The values of the enumeration LocationData.Format, from 0 on."""
 
 
-class NormalizedLandmarkList(LandmarkList):
-    """The landmarks of one thing in the picture, in ``landmark``."""
+def _add_fields(message: Any, fields: str) -> None:
+    for repeated, kind, name, number in re.findall(r"(repeated )?(\w+) (\w+) = (\d+);", fields):
+        field = message.field.add(name=name, number=int(number))
+        field.label = field.LABEL_REPEATED if repeated else field.LABEL_OPTIONAL
+        if kind in ("float", "int32", "string"):
+            field.type = getattr(field, f"TYPE_{kind.upper()}")
+            field.options.packed = bool(repeated) and kind != "string"
+        else:
+            field.type = field.TYPE_ENUM if kind == "Format" else field.TYPE_MESSAGE
+            field.type_name = kind
 
 
-@dataclass
-class Classification:
-    """A class and its score."""
+@functools.cache
+def _classes() -> dict[str, Any]:
+    """The classes of messages, by name."""
+    from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
-    index: int = 0
-    score: float = 0.0
-    label: str = ""
-    display_name: str = ""
-
-
-@dataclass
-class ClassificationList:
-    """The classes of one thing, in ``classification``."""
-
-    classification: list[Classification] = field(default_factory=list)
-
-
-@dataclass
-class RelativeBoundingBox:
-    """An upright box, from 0 to 1 over the picture."""
-
-    xmin: float = 0.0
-    ymin: float = 0.0
-    width: float = 0.0
-    height: float = 0.0
+    file = descriptor_pb2.FileDescriptorProto(name="framebind/solutions.proto", package="mediapipe", syntax="proto2")
+    made: dict[str, Any] = {}
+    for name, fields in _FIELDS.items():
+        above, _, last = name.rpartition(".")
+        made[name] = (made[above].nested_type if above else file.message_type).add(name=last)
+        _add_fields(made[name], fields)
+    formats = made["LocationData"].enum_type.add(name="Format")
+    for number, name in enumerate(_FORMATS):
+        formats.value.add(name=name, number=number)
+    pool = descriptor_pool.DescriptorPool()
+    pool.AddSerializedFile(file.SerializeToString())
+    names = [name for name in _FIELDS if "." not in name]
+    found = {name: message_factory.GetMessageClass(pool.FindMessageTypeByName(f"mediapipe.{name}")) for name in names}
+    for each in found.values():
+        each.__module__ = __name__  # where pickle looks for it
+    return found
 
 
-@dataclass
-class RelativeKeypoint:
-    """A key point, from 0 to 1 over the picture."""
-
-    x: float = 0.0
-    y: float = 0.0
-
-
-@dataclass
-class LocationData:
-    """The place of a detection."""
-
-    relative_bounding_box: RelativeBoundingBox
-    relative_keypoints: list[RelativeKeypoint]
-    format: int = 2
-    """RELATIVE_BOUNDING_BOX."""
+def __getattr__(name: str) -> Any:
+    """The class of a message. Protocol Buffers takes 0.1 s to import, and programs with tasks need none."""
+    if name in _FIELDS and "." not in name:
+        return _classes()[name]
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
-@dataclass
-class Detection:
-    """A detected thing: its scores, the numbers of its classes, and its place."""
-
-    score: list[float]
-    label_id: list[int]
-    location_data: LocationData
+def landmark_list(rows: npt.NDArray[Any]) -> Any:
+    """The NormalizedLandmarkList of rows (n, 3, or 4 with visibility) in the picture."""
+    return _classes()["NormalizedLandmarkList"].FromString(_serialized(rows))
 
 
-def landmark_list(rows: npt.NDArray[Any]) -> NormalizedLandmarkList:
-    """The landmarks of rows (n, 3, or 4 with visibility) in the picture."""
-    return NormalizedLandmarkList([*_landmarks(NormalizedLandmark, rows)])
+def world_landmark_list(rows: npt.NDArray[Any]) -> Any:
+    """The LandmarkList of rows (n, 3, or 4 with visibility) in metres."""
+    return _classes()["LandmarkList"].FromString(_serialized(rows))
 
 
-def world_landmark_list(rows: npt.NDArray[Any]) -> LandmarkList:
-    """The landmarks of rows (n, 3, or 4 with visibility) in metres."""
-    return LandmarkList([*_landmarks(Landmark, rows)])
+def _serialized(rows: npt.NDArray[Any]) -> bytes:
+    """The bytes of a list of landmarks, all written at once: a face has 478.
 
-
-def _landmarks(kind: type[Any], rows: npt.NDArray[Any]) -> Iterable[Any]:
-    given = frozenset({"visibility"} if rows.shape[1] > 3 else ())
-    return (kind(*row, is_set=given) for row in rows.tolist())
+    A landmark is field 1 of the list, with its length; each of its fields is a key (number * 8 + 5) and a float32.
+    """
+    count, width = rows.shape
+    points = np.empty((count, width, 5), np.uint8)
+    points[:, :, 0] = np.arange(1, width + 1) * 8 + 5
+    points[:, :, 1:] = np.ascontiguousarray(rows, "<f4").view(np.uint8).reshape(count, width, 4)
+    heads = np.full((count, 2), (1 * 8 + 2, width * 5), np.uint8)
+    return np.hstack([heads, points.reshape(count, -1)]).tobytes()

@@ -21,7 +21,7 @@ from ..vision.landmark_names import PoseLandmark
 from ..vision.pose_chain import pose_models
 from ..vision.pose_landmarker import DETECTOR, LANDMARKS, PoseLandmarks, pose_detector, pose_of
 from ..vision.pose_landmarker import Pose as Row
-from .messages import LandmarkList, NormalizedLandmarkList, landmark_list, world_landmark_list
+from .messages import landmark_list, world_landmark_list
 from .solution import Solution, model_of
 
 __all__ = ["POSE_CONNECTIONS", "Person", "Pose", "PoseLandmark"]
@@ -37,8 +37,10 @@ SUPPRESSION = 0.3
 class Person(NamedTuple):
     """The result of a picture; each field is None without a person."""
 
-    pose_landmarks: NormalizedLandmarkList | None
-    pose_world_landmarks: LandmarkList | None
+    pose_landmarks: Any | None
+    """A NormalizedLandmarkList: `mp.framework.formats.landmark_pb2` has the messages."""
+    pose_world_landmarks: Any | None
+    """A LandmarkList."""
     segmentation_mask: Any | None
     """(height, width), float32: the probability of the person; None if it was not asked for. For a picture in the GPU's
     memory, the object of ``bind_masks`` that has it.

@@ -82,6 +82,8 @@ class Solution(ABC, Generic[Result]):
 
 
 def _checked(image: Any) -> Array:
+    if image is None or not np.size(image):
+        raise TaskError("Input image is empty: did the camera or the file give a frame?")
     image = np.asarray(image)
     if image.ndim != 3 or image.shape[2] != 3 or image.dtype != np.uint8:
         raise TaskError(f"Input image must contain three channel rgb data, uint8; it is {image.shape} of {image.dtype}")
