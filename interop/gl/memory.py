@@ -5,15 +5,15 @@ The extensions are GL_EXT_memory_object_fd, GL_EXT_semaphore_fd, GL_NV_timeline_
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
-from ..errors import DeviceError
 from . import query as gl_query
 from .buffer import GlBuffer
 from .context import GlContext
@@ -43,12 +43,15 @@ def import_buffer(
     The buffer is filled with zeros, unless the memory has content already. Raises DeviceError if the driver refuses it.
     """
     # No memory of its own before: to clear that would clear the imported memory on NVIDIA, later than it is written.
-    buffer, gl, memory = GlBuffer.without_storage(nbytes, label), context.gl, ctypes.c_uint()
-    with kept(context, copied_buffers), gl_query.checked(context, f"importing the memory of {label}"):
-        gl.glCreateMemoryObjectsEXT(1, ctypes.byref(memory))
+    gl, memory = context.gl, ctypes.c_uint()
+    with _closed_on_error(descriptor):
+        buffer = GlBuffer.without_storage(nbytes, label)
+        with gl_query.checked(context, f"making a memory object for {label}"):
+            gl.glCreateMemoryObjectsEXT(1, ctypes.byref(memory))
         context.objects.live["memory object"] += 1
         weakref.finalize(buffer, context.objects.defer_delete, "memory object", memory.value).atexit = False
         _import(context, descriptor, gl.glImportMemoryFdEXT, memory, allocated)
+    with kept(context, copied_buffers), gl_query.checked(context, f"importing the memory of {label}"):
         gl.glBindBuffer(GL.COPY_WRITE_BUFFER, buffer.id)
         gl.glBufferStorageMemEXT(GL.COPY_WRITE_BUFFER, (nbytes + 3) // 4 * 4, memory, 0)
         if not has_content:
@@ -82,9 +85,10 @@ class GlSemaphore:
 
     def __init__(self, context: GlContext, descriptor: int) -> None:
         self._context = context
-        self._id = context.objects.generate("semaphore")
-        weakref.finalize(self, context.objects.defer_delete, "semaphore", self._id).atexit = False
-        _import(context, descriptor, context.gl.glImportSemaphoreFdEXT, self._id)
+        with _closed_on_error(descriptor):
+            self._id = context.objects.generate("semaphore")
+            weakref.finalize(self, context.objects.defer_delete, "semaphore", self._id).atexit = False
+            _import(context, descriptor, context.gl.glImportSemaphoreFdEXT, self._id)
 
     def signal(self, buffers: list[int]) -> None:
         """Signal it when all GL work issued so far is done and its writes to the buffers are visible outside GL."""
@@ -105,13 +109,14 @@ class GlTimeline:
     def __init__(self, context: GlContext, descriptor: int) -> None:
         self._context, gl, name = context, context.gl, ctypes.c_uint()
         kind = ctypes.c_int(GL.SEMAPHORE_TYPE_TIMELINE_NV)
-        with gl_query.checked(context, "making a semaphore that counts up"):
-            gl.glCreateSemaphoresNV(1, ctypes.byref(name))
-            gl.glSemaphoreParameterivNV(name, GL.SEMAPHORE_TYPE_NV, ctypes.byref(kind))
-        self._id = name.value
-        context.objects.live["semaphore"] += 1
-        weakref.finalize(self, context.objects.defer_delete, "semaphore", self._id).atexit = False
-        _import(context, descriptor, gl.glImportSemaphoreFdEXT, self._id)
+        with _closed_on_error(descriptor):
+            with gl_query.checked(context, "making a semaphore that counts up"):
+                gl.glCreateSemaphoresNV(1, ctypes.byref(name))
+                gl.glSemaphoreParameterivNV(name, GL.SEMAPHORE_TYPE_NV, ctypes.byref(kind))
+            self._id = name.value
+            context.objects.live["semaphore"] += 1
+            weakref.finalize(self, context.objects.defer_delete, "semaphore", self._id).atexit = False
+            _import(context, descriptor, gl.glImportSemaphoreFdEXT, self._id)
 
     def signal(self, value: int, buffers: list[int]) -> None:
         """Set it to ``value`` when all GL work issued so far is done and its writes to the buffers are visible outside
@@ -124,11 +129,17 @@ class GlTimeline:
 
 
 def _import(context: GlContext, descriptor: int, function: Callable[..., Any], *arguments: Any) -> None:
-    """Let GL import a file descriptor. GL owns it only if that works: else it is closed here."""
+    """Let GL import a file descriptor. GL owns it only if that works."""
+    with gl_query.checked(context, "importing a file descriptor"):
+        function(*arguments, GL.HANDLE_TYPE_OPAQUE_FD_EXT, descriptor)
+
+
+@contextlib.contextmanager
+def _closed_on_error(descriptor: int) -> Iterator[None]:
+    """Close a file descriptor if the block, in which GL was to take it, fails."""
     try:
-        with gl_query.checked(context, "importing a file descriptor"):
-            function(*arguments, GL.HANDLE_TYPE_OPAQUE_FD_EXT, descriptor)
-    except DeviceError:
+        yield
+    except Exception:  # not a Ctrl-C: GL may have it by then
         os.close(descriptor)
         raise
 

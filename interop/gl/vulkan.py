@@ -249,7 +249,7 @@ class Timeline:
 
     def __init__(self, device: VulkanDevice, handle: int) -> None:
         self.handle, self._device = handle, device
-        weakref.finalize(self, device.destroy, handle).atexit = False
+        weakref.finalize(self, free, device.destroy, handle).atexit = False
 
     def export(self) -> int:
         """A file descriptor for one import, which then owns it."""

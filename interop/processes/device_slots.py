@@ -51,7 +51,7 @@ class DeviceSlots(Slots):
                         context, nbytes, memory.pop(0), allocated, label, has_content=not allocations
                     )
                 )
-        except DeviceError:
+        except BaseException:
             close_all(memory)
             raise
 
@@ -87,9 +87,9 @@ class DeviceSlots(Slots):
         _check_memory(context, description, descriptors)
         timeline = None
         if description.order == SEMAPHORE:
-            descriptor = descriptors.pop()
             try:
-                timeline = vulkan.open_device(bytes.fromhex(description.gpu)).timeline(descriptor)
+                device = vulkan.open_device(bytes.fromhex(description.gpu))
+                timeline = device.timeline(descriptors.pop())
             except DeviceError:
                 close_all(descriptors)
                 raise

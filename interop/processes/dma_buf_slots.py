@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -13,7 +12,7 @@ from ..gl.egl import Egl
 from ..gl.fences import FENCE_EXTENSION, export_fence
 from ..gl.khronos import GL
 from ..gl.texture import GlTexture
-from .messages import Description, close_all
+from .messages import Description, close_all, duplicates
 from .slots import Slots
 
 _Layout = tuple[str, tuple[tuple[int, int, int], ...], int]
@@ -93,7 +92,7 @@ class DmaBufSlots(Slots):
         return cls(context, description, textures, [])
 
     def descriptors(self) -> list[int]:
-        return [os.dup(descriptor) for descriptor in self._descriptors]
+        return duplicates(self._descriptors)
 
     def put(self, slot: int, texture: GlTexture) -> None:
         self._textures[slot].copy_from(texture)

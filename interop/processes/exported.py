@@ -75,7 +75,11 @@ class ExportedTexture(Uncopied):
     def __init__(self, texture: GlTexture, slots: Slots, why_not_better: dict[str, str]) -> None:
         self.texture, self.road, self.order, self.why_not_better = texture, slots.road, slots.order, why_not_better
         self._slots, self._importers, self._number = slots, list[_Importer](), 0
-        self._socket, self.address = listen()
+        try:
+            self._socket, self.address = listen()
+        except BaseException:
+            slots.release()
+            raise
         self._finalizer = weakref.finalize(self, _close, self._socket, slots, self._importers)
 
     @property
@@ -152,14 +156,17 @@ class ExportedTexture(Uncopied):
                 connection, _ = self._socket.accept()
             except BlockingIOError:
                 break
+            except OSError as error:  # no descriptor is left: it waits
+                log.warning("a process that wants to read %s has to wait: %s", self.texture.label, error.strerror)
+                break
             self._accept(connection)
         for importer in list(self._importers):
             try:
                 while True:
                     message = importer.peer.receive()
-                    if message is None:
-                        raise PeerGoneError
-                    importer.unread.discard(message.slot)
+                    if message is None or message.slot not in importer.unread:
+                        raise PeerGoneError  # it gives back what it does not have: it would without end
+                    importer.unread.remove(message.slot)
             except BlockingIOError:
                 pass
             except PeerGoneError:
@@ -169,9 +176,15 @@ class ExportedTexture(Uncopied):
         try:
             peer = Peer(connection)
         except (DeviceError, OSError) as error:
+            connection.close()
             log.warning("a process that wanted to read %s was refused: %s", self.texture.label, error)
             return
-        descriptors = self._slots.descriptors()
+        try:
+            descriptors = self._slots.descriptors()
+        except (DeviceError, OSError) as error:
+            peer.close()
+            log.warning("process %d cannot read %s: %s", peer.pid, self.texture.label, error)
+            return
         try:
             peer.describe(self._slots.description, descriptors)
         except PeerGoneError:

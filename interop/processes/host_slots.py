@@ -9,12 +9,13 @@ import os
 import numpy as np
 
 from ..errors import BindingError, DeviceError
+from ..gl.buffer import GlBuffer
 from ..gl.context import GlContext
 from ..gl.memory import PINNED_EXTENSION, pin_buffer
 from ..gl.query import FORMATS, has_extension
 from ..gl.texel_copies import copy_from_buffer, copy_to_buffer
 from ..gl.texture import GlTexture
-from .messages import Description, close_all
+from .messages import Description, close_all, duplicates
 from .slots import Slots
 
 COPY_REASON = "shared texture"
@@ -28,12 +29,15 @@ class PinnedSlots(Slots):
 
     def __init__(self, context: GlContext, description: Description, memory: int) -> None:
         super().__init__(context, description)
-        self._memory, size = memory, description.slot_nbytes
-        texels = _mapped(memory, description)
-        self._buffers = [
-            pin_buffer(context, texels[slot * size : (slot + 1) * size], f"slot {slot} of a shared texture")
-            for slot in range(description.slots)
-        ]
+        self._buffers, size = list[GlBuffer](), description.slot_nbytes
+        self._memory, texels = memory, _mapped(memory, description)
+        try:
+            for slot in range(description.slots):
+                texels_of_slot, label = texels[slot * size : (slot + 1) * size], f"slot {slot} of a shared texture"
+                self._buffers.append(pin_buffer(context, texels_of_slot, label))
+        except BaseException:
+            self.release()
+            raise
 
     @classmethod
     def allocate(cls, context: GlContext, description: Description) -> PinnedSlots:
@@ -46,7 +50,7 @@ class PinnedSlots(Slots):
         return cls(context, description, _only(descriptors))
 
     def descriptors(self) -> list[int]:
-        return [os.dup(self._memory)]
+        return duplicates([self._memory])
 
     def put(self, slot: int, texture: GlTexture) -> None:
         copy_to_buffer(texture, self._buffers[slot].id)
@@ -55,8 +59,8 @@ class PinnedSlots(Slots):
         copy_from_buffer(texture, self._buffers[slot].id)
 
     def release(self) -> None:
-        for buffer in self._buffers:
-            buffer.release()
+        while self._buffers:
+            self._buffers.pop().release()
         if self._memory >= 0:
             os.close(self._memory)
             self._memory = -1
@@ -87,7 +91,7 @@ class CopiedSlots(Slots):
         return cls(context, description, _only(descriptors))
 
     def descriptors(self) -> list[int]:
-        return [os.dup(self._memory)]
+        return duplicates([self._memory])
 
     def put(self, slot: int, texture: GlTexture) -> None:
         texture.read(self._arrays[slot], reason=COPY_REASON)
@@ -108,27 +112,40 @@ class CopiedSlots(Slots):
 
 def _new_memory(description: Description) -> int:
     """Memory for all slots, of a size that nobody can change: reading beyond a file's end kills a process."""
-    memory = os.memfd_create("framebind texture", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    memory = -1
     try:
+        memory = os.memfd_create("framebind texture", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
         os.ftruncate(memory, description.slots * description.slot_nbytes)
         fcntl.fcntl(memory, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL)
     except OSError as error:
-        os.close(memory)
-        raise DeviceError(f"no memory for {description.slots} frames of a shared texture: {error}") from error
+        if memory >= 0:
+            os.close(memory)
+        raise _no_memory(description, error) from error
     return memory
 
 
 def _mapped(memory: int, description: Description) -> np.ndarray:
-    """The bytes of all slots. Raises BindingError if the memory is smaller, or may become so."""
+    """The bytes of all slots. Raises BindingError if the memory is smaller, or may become so, and DeviceError if there
+    is no room for it; it is then closed.
+    """
     nbytes = description.slots * description.slot_nbytes
     try:
         sealed = bool(fcntl.fcntl(memory, fcntl.F_GET_SEALS) & fcntl.F_SEAL_SHRINK)
     except OSError:
         sealed = False
-    if not sealed or os.fstat(memory).st_size < nbytes:
+    is_whole = description.slot_nbytes % mmap.PAGESIZE == 0
+    if not (sealed and is_whole) or os.fstat(memory).st_size < nbytes:
         os.close(memory)
         raise BindingError(f"the exporter's memory is no sealed file of {nbytes} bytes: it is not framebind's")
-    return np.frombuffer(mmap.mmap(memory, nbytes), np.uint8)
+    try:
+        return np.frombuffer(mmap.mmap(memory, nbytes), np.uint8)
+    except (OSError, ValueError, OverflowError) as error:
+        os.close(memory)
+        raise _no_memory(description, error) from error
+
+
+def _no_memory(description: Description, error: Exception) -> DeviceError:
+    return DeviceError(f"no memory for {description.slots} frames of a shared texture: {error}")
 
 
 def _only(descriptors: list[int]) -> int:

@@ -18,6 +18,7 @@ from .dma_buf_slots import DmaBufSlots
 from .host_slots import CopiedSlots, PinnedSlots
 from .messages import (
     FENCE_SECONDS,
+    NO_DESCRIPTORS,
     Description,
     FrameMessage,
     Peer,
@@ -74,9 +75,9 @@ class ImportedTexture(Uncopied):
         self.texture = GlTexture(description.width, description.height, description.format)
         self.road, self.number, self.ended = slots.road, -1, False
         self._context, self._peer, self._slots = context, peer, slots
-        self._reading: tuple[FrameMessage, int] | None = None
-        """The frame that is being copied to the texture, and a fence behind the copy."""
-        self._finalizer = weakref.finalize(self, _close, peer, slots)
+        self._reading = list[tuple[FrameMessage, int | None]]()
+        """The frame that is being copied to the texture, and a fence behind the copy, if there is one yet; or none."""
+        self._finalizer = weakref.finalize(self, _close, context, peer, slots, self._reading)
 
     def next(self, timeout: float | None = None) -> GlTexture | None:
         """Wait for the next frame, and give the texture with it.
@@ -125,20 +126,25 @@ class ImportedTexture(Uncopied):
         return None
 
     def _take(self, message: FrameMessage) -> GlTexture:
-        self._await(message)
         if message.slot >= self._slots.description.slots:
+            close_all(message.fences)
             raise BindingError(f"process {self._peer.pid} tells of slot {message.slot}, which its texture has not")
+        self._reading[:] = [(message, None)]  # the exporter gets it back, also if what follows fails
+        if message.lost_fence:
+            raise DeviceError(f"{NO_DESCRIPTORS}: frame {message.number} of process {self._peer.pid} is left out")
+        self._await(message)
         self._slots.get(message.slot, self.texture)
-        self._reading = message, make_fence(self._context)
+        self._reading[:] = [(message, make_fence(self._context))]
         self.number = message.number
         return self.texture
 
     def _await(self, message: FrameMessage) -> None:
         """Wait until the exporter's GPU has written a frame. Raises SourceError if it does not, or is gone."""
-        end, is_written = time.monotonic() + FENCE_SECONDS, await_fences(message.fences)
+        end, is_written, has_ended = time.monotonic() + FENCE_SECONDS, await_fences(message.fences), False
         while not (is_written and self._slots.await_frame(message.number, _LOOK_SECONDS)):
-            if self._peer.has_ended():
+            if has_ended:  # and was still writing after its end
                 raise self._gone()
+            has_ended = self._peer.has_ended()
             if not is_written or time.monotonic() > end:
                 raise SourceError(
                     f"the GPU of process {self._peer.pid} did not write frame {message.number} of its texture within "
@@ -147,11 +153,11 @@ class ImportedTexture(Uncopied):
 
     def _give_back(self) -> None:
         """Let the exporter write the slot again whose frame was copied."""
-        if self._reading is None:
+        if not self._reading:
             return
-        message, fence = self._reading
-        self._reading = None
-        wait_and_delete(self._context, fence)
+        message, fence = self._reading.pop()
+        if fence is not None:
+            wait_and_delete(self._context, fence)
         try:
             self._peer.send(message)
         except PeerGoneError:  # frames that it has sent may still be read
@@ -170,9 +176,6 @@ class ImportedTexture(Uncopied):
 
     def close(self) -> None:
         """Stop reading. ``texture`` lives on. May be called more than once."""
-        if self._finalizer.alive and self._reading is not None:
-            self._context.objects.defer_delete("sync", self._reading[1])
-            self._reading = None
         self._finalizer()
 
     def __enter__(self) -> ImportedTexture:
@@ -222,7 +225,12 @@ def import_texture(address: str, *, timeout: float = 5.0) -> ImportedTexture:
             raise SourceError(
                 f"process {peer.pid} did not publish a frame within {timeout} s: it calls publish() for each frame"
             )
-        return ImportedTexture(context, peer, _adopt(context, *_described(peer)))
+        slots = _adopt(context, *_described(peer))
+        try:
+            return ImportedTexture(context, peer, slots)
+        except BaseException:
+            slots.release()
+            raise
     except BaseException:
         peer.close()
         raise
@@ -251,6 +259,10 @@ def _adopt(context: GlContext, description: Description, descriptors: list[int])
     return road.adopt(context, description, descriptors)
 
 
-def _close(peer: Peer, slots: Slots) -> None:
+def _close(context: GlContext, peer: Peer, slots: Slots, reading: list[tuple[FrameMessage, int | None]]) -> None:
     peer.close()
     slots.release()
+    for _, fence in reading:
+        if fence is not None:
+            context.objects.defer_delete("sync", fence)
+    reading.clear()

@@ -7,6 +7,7 @@ other one belongs to the same user. A message is one packet of at most ``MESSAGE
 from __future__ import annotations
 
 import json
+import math
 import os
 import secrets
 import select
@@ -25,6 +26,9 @@ MESSAGE_BYTES = 4096
 MAX_SLOTS, MAX_PLANES = 16, 4
 FENCE_SECONDS = 10.0
 """The time in which a GPU has copied a frame, or is lost."""
+NO_DESCRIPTORS = "this process can open no more file descriptors ('ulimit -n' is their number)"
+_LONGEST_WAIT = 2e6
+"""Seconds that one call can wait: 23 days."""
 _PREFIX = "framebind-texture-"
 _CREDENTIALS = struct.Struct("3i")
 _FRAME = struct.Struct("<4sQI")
@@ -63,12 +67,13 @@ class FrameMessage:
     """A frame lies in a slot (from the exporter), or was read from it (from an importer). Numbers count from 0.
 
     ``fences`` has the file descriptor of the fence that an importer waits for before it reads, which it then closes; or
-    none.
+    none. ``lost_fence``: one was sent, and this process could take no descriptor more.
     """
 
     number: int
     slot: int
     fences: tuple[int, ...] = ()
+    lost_fence: bool = False
 
 
 class PeerGoneError(Exception):
@@ -118,57 +123,65 @@ class Peer:
 
         Raises BlockingIOError if there is none yet, and PeerGoneError.
         """
-        packet, fences = self._receive()
+        packet, fences, is_cut = self._receive()
         word = _FRAME_WORD if self._is_importer else _DONE_WORD
         if len(packet) == _FRAME.size and packet[:4] == word:
             _, number, slot = _FRAME.unpack(packet)
-            return FrameMessage(number, slot, tuple(fences))
+            return FrameMessage(number, slot, tuple(fences), lost_fence=is_cut and not fences)
         close_all(fences)
         if packet == _END:
             return None
         raise PeerGoneError
 
-    def _receive(self) -> tuple[bytes, list[int]]:
+    def _receive(self) -> tuple[bytes, list[int], bool]:
         try:
             return self._packet()
         except BlockingIOError:
-            if self.has_ended():
-                raise PeerGoneError from None
-            raise
+            if not self.has_ended():
+                raise
+        except OSError as error:
+            raise PeerGoneError from error
+        try:  # its last words may have come between the two looks
+            return self._packet()
         except OSError as error:
             raise PeerGoneError from error
 
-    def _packet(self) -> tuple[bytes, list[int]]:
+    def _packet(self) -> tuple[bytes, list[int], bool]:
         fences = int(self._is_importer)
         try:
-            return self._receive_with(fences, socket.MSG_DONTWAIT)
+            return self._receive_with(fences)
         except ConnectionResetError:  # told once, before what the other end had sent, if it closed without reading all
-            return self._receive_with(fences, socket.MSG_DONTWAIT)
+            return self._receive_with(fences)
 
-    def _receive_with(self, most: int, flags: int) -> tuple[bytes, list[int]]:
-        """A packet and at most so many file descriptors. Linux closes any others."""
+    def _receive_with(self, most: int) -> tuple[bytes, list[int], bool]:
+        """A packet, at most so many file descriptors, and whether there were more. Linux closes those."""
         descriptors = array("i")
         room = socket.CMSG_LEN(most * descriptors.itemsize) if most else 0
-        packet, ancillary, _, _ = self.connection.recvmsg(MESSAGE_BYTES, room, flags | socket.MSG_CMSG_CLOEXEC)
+        flags = socket.MSG_DONTWAIT | socket.MSG_CMSG_CLOEXEC
+        packet, ancillary, told, _ = self.connection.recvmsg(MESSAGE_BYTES, room, flags)
         for level, kind, data in ancillary:
             if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
                 descriptors.frombytes(data[: len(data) - len(data) % descriptors.itemsize])
-        return packet, descriptors.tolist()
+        return packet, descriptors.tolist(), bool(told & socket.MSG_CTRUNC)
 
     def receive_description(self) -> tuple[Description, list[int]]:
         """The exporter's first message, and its file descriptors, which are the caller's then.
 
-        Raises BindingError if it is none that this version of framebind understands, and PeerGoneError.
+        It has come already. Raises BindingError if it is none that this version of framebind understands, DeviceError
+        if this process has no room for the descriptors, and PeerGoneError.
         """
         try:
-            packet, descriptors = self._receive_with(MAX_SLOTS * MAX_PLANES, 0)
+            packet, descriptors, is_cut = self._receive_with(MAX_SLOTS * MAX_PLANES)
         except OSError as error:
             raise PeerGoneError from error
         if not packet:
             raise PeerGoneError
+        if is_cut:
+            close_all(descriptors)
+            raise DeviceError(f"{NO_DESCRIPTORS}: the texture of process {self.pid} has several")
         try:
             return _description(packet), descriptors
-        except (ValueError, TypeError, KeyError) as error:
+        except (ValueError, TypeError, KeyError, RecursionError) as error:
             close_all(descriptors)
             raise BindingError(
                 f"process {self.pid} exports a texture in a way that this version of framebind does not know: {error}"
@@ -187,16 +200,19 @@ class Peer:
 
     def has_ended(self) -> bool:
         """Whether the process ended: a child that it forked may still hold the connection."""
-        return self._process is not None and bool(select.select([self._process], [], [], 0)[0])
+        return self._process is not None and wait_for_descriptors([self._process], 0.0)
 
 
 def listen() -> tuple[socket.socket, str]:
     """A socket that others can connect to, and its address."""
     check_platform()
     address = f"{_PREFIX}{os.getpid()}-{secrets.token_hex(16)}"
-    listening = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    listening.bind("\0" + address)
-    listening.listen()
+    try:
+        listening = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        listening.bind("\0" + address)
+        listening.listen()
+    except OSError as error:
+        raise DeviceError(f"no other process can reach a texture of this one: {error.strerror}") from error
     listening.setblocking(False)
     return listening, address
 
@@ -210,9 +226,13 @@ def connect(address: str) -> Peer:
     if not address.startswith(_PREFIX) or len(address) > 100:
         raise SourceError(f"{address!r} is no address of an exported texture: pass export_texture(...).address")
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    connection.setblocking(False)
     try:
         connection.connect("\0" + address)
         return Peer(connection, is_importer=True)
+    except BlockingIOError as error:
+        connection.close()
+        raise SourceError(f"too many processes wait for '{address}': its exporter calls publish() no more") from error
     except OSError as error:
         connection.close()
         raise SourceError(f"no process exports a texture as '{address}' (any longer): export it anew") from error
@@ -225,7 +245,10 @@ def wait_for_any(peers: Sequence[Peer], seconds: float | None) -> bool:
 
 def wait_for_descriptors(descriptors: Sequence[int], seconds: float | None) -> bool:
     """Wait until one of the file descriptors is readable. Returns False if the time is over."""
-    return bool(select.select(descriptors, [], [], seconds)[0])
+    waiting = select.poll()  # select.select takes no descriptor from 1024 on
+    for descriptor in descriptors:
+        waiting.register(descriptor, select.POLLIN)
+    return bool(waiting.poll(None if seconds is None else math.ceil(min(max(seconds, 0.0), _LONGEST_WAIT) * 1e3)))
 
 
 def await_fences(fences: Sequence[int], seconds: float = FENCE_SECONDS) -> bool:
@@ -234,6 +257,18 @@ def await_fences(fences: Sequence[int], seconds: float = FENCE_SECONDS) -> bool:
         return all(wait_for_descriptors([fence], seconds) for fence in fences)
     finally:
         close_all(fences)
+
+
+def duplicates(descriptors: Sequence[int]) -> list[int]:
+    """New file descriptors of the same files. Raises DeviceError, and leaves none, if there is no room for all."""
+    made = list[int]()
+    try:
+        for descriptor in descriptors:
+            made.append(os.dup(descriptor))
+    except OSError as error:
+        close_all(made)
+        raise DeviceError(NO_DESCRIPTORS) from error
+    return made
 
 
 def close_all(descriptors: Sequence[int]) -> None:

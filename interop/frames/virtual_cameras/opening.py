@@ -94,7 +94,7 @@ def open_camera(address: str, size: tuple[int, int], fps: float) -> VirtualCamer
     slots = _exported_textures(size)
     try:
         return PipewireCamera(name or DEFAULT_NAME, size, fps, slots)
-    except SourceError:
+    except BaseException:
         if slots is not None:
             slots.release()
         raise
