@@ -31,7 +31,7 @@ def normalize_where_read(lowered: Lowered, entry: LabelledLaunch) -> None:
     """
     if not entry.launch.fusion.is_normalization or not _is_halves(lowered, entry.launch.reads["src"]):
         return
-    fused, reader = _fused(lowered, entry), _reader(lowered, entry.destination)
+    fused, reader = _fused(lowered, entry), _reader(lowered, entry)
     if fused is None or reader is None or entry.rounds or reader.convolution.rounds:
         return
     low, high, added = fused
@@ -67,9 +67,12 @@ def _fused(lowered: Lowered, entry: LabelledLaunch) -> tuple[float, float, tuple
     return None if bounds is None else (*bounds, tuple(added))
 
 
-def _reader(lowered: Lowered, tensor: TensorId) -> _Reader | None:
-    """The first launch that reads a tensor, perhaps with its pixels doubled, if it is a convolution."""
-    readers = [other for other in lowered.launches if tensor in other.reads]
+def _reader(lowered: Lowered, entry: LabelledLaunch) -> _Reader | None:
+    """The first launch behind a normalization that reads its memory, perhaps with pixels doubled, if it is a
+    convolution.
+    """
+    tensor, behind = entry.destination, lowered.launches[lowered.launches.index(entry) + 1 :]
+    readers = [other for other in behind if lowered.parent(tensor) in map(lowered.parent, other.reads)]
     if not readers:
         return None
     copy, resize, doublings = None, only_resizes(readers[0]), 0

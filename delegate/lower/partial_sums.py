@@ -69,7 +69,7 @@ def _last_writer(lowered: Lowered, entry: LabelledLaunch) -> tuple[LabelledLaunc
         if writer is None or writer.destination != tensor:
             continue
         later = lowered.launches[lowered.launches.index(writer) :]
-        not_yet_written = {i for launch in later for i in launch.launch.writes.values()}
-        if not any(op.operand in not_yet_written for op in summand_ops):
+        not_yet_written = {lowered.parent(i) for launch in later for i in launch.launch.writes.values()}
+        if not any(op.operand is not None and lowered.parent(op.operand) in not_yet_written for op in summand_ops):
             return writer, summand_ops
     return None, ()

@@ -54,7 +54,22 @@ def rows_of_two_pixels() -> tuple[Formula, int]:
     return f, f.add("BATCH_MATMUL", rows, 1, shape=(12, 5), adjX=False, adjY=False)
 
 
-@pytest.mark.parametrize("made", [scales_of_pixels, sums_of_a_filter, rows_of_two_pixels])
+def mean_of_parts() -> tuple[Formula, int]:
+    """A squeeze-and-excite block behind a sum with a concatenation, whose parts are computed after the summand."""
+    f = Formula((1, 8, 8, 8))
+
+    def layer(x: int, units: int) -> int:
+        *size, given = f.shape(x)
+        return f.add("CONV_2D", x, random(f, units, 1, 1, given), random(f, units), shape=(*size, units), **POINT)
+
+    summand = layer(0, 16)
+    joined = f.add("CONCATENATION", layer(0, 8), f.add("RELU", layer(0, 8)), shape=(1, 8, 8, 16), axis=3)
+    mean = f.add("MEAN", f.add("ADD", summand, joined), f.constant((1, 2), "int32"), shape=(1, 1, 1, 16), keepDims=True)
+    gate = f.add("LOGISTIC", layer(f.add("RELU", layer(mean, 8)), 16))
+    return f, f.add("ADD", f.add("MUL", summand, gate), f.add("MUL", joined, gate))
+
+
+@pytest.mark.parametrize("made", [mean_of_parts, scales_of_pixels, sums_of_a_filter, rows_of_two_pixels])
 def test_lookalikes(gpu: Device, made: Callable[[], tuple[Formula, int]]) -> None:
     f, result = made()
     values = [np.random.default_rng(i).normal(0, 1, f.shape(i)).astype(np.float32) for i in f.inputs]

@@ -13,6 +13,7 @@ from framebind.kernels.operation import FusedOp, Lowering
 from framebind.kernels.ops.bottleneck.normalized_conv import Normalization, NormalizedTile, launch_normalized
 from framebind.kernels.ops.convolution.conv import Convolution
 from framebind.kernels.ops.convolution.separable import CLAMPS
+from framebind.kernels.ops.movement.concat import Concatenation
 from framebind.kernels.ops.movement.resize import ResizeImage
 from framebind.kernels.ops.reduction.instance_norm import InstanceNorm
 from framebind.kernels.ops.window import SAME, VALID, Window
@@ -116,6 +117,18 @@ def test_a_convolution_that_adds_what_it_reads_has_a_normalization_before_it(dev
     kernels, found = block.run(device, NormalizedTile(1, 1))
     assert kernels[0] == "instance_norm"
     check(device, found, [block.expected + block.between], 2e-3)
+
+
+def test_a_normalization_that_is_read_earlier_under_another_name_is_a_step(device: Device) -> None:
+    """A concatenation, in which it lies, is read before it is convolved itself."""
+    block, weights = Block((1, 9, 18, 8), 8, SAME_3X3), half(8, 16)
+    joined = Node("CONCATENATION", Concatenation(3, 4), (2, 0), (6,))
+    block.nodes[2:2] = [joined, conv(6, 7, weights)]
+    block.shapes |= {6: (1, 9, 18, 16), 7: (1, 9, 18, 8)}
+    kernels, found = block.run(device, NormalizedTile(1, 1), 3, 7)
+    assert "instance_norm" in kernels
+    read = np.concatenate([block.between, block.x], 3).astype(np.float32)
+    check(device, found, [block.expected, convolved(read, weights)], 2e-3)
 
 
 @pytest.mark.parametrize(("early_launches", "runs"), [(True, 2), (False, 1)])
