@@ -108,7 +108,7 @@ class OpenCl(CFamily):
             half = f"vstore_half_rte({value}, {index}, {_cast(buffer, 'half')})"
             return half if argument.unit == 2 else f"{buffer.name}[{index}] = {value}"
         if storage_of(argument) == "f16":
-            return f"vstorea_half4({value}, {index}, {_cast(buffer, 'half')})"
+            return f"STORE_HALF4({value}, {index}, {_cast(buffer, 'half')})"
         whole = _WHOLE.get(storage_of(argument) or "f32")
         if whole is not None:
             return f"({_cast(buffer, f'{whole}4')})[{index}] = convert_{whole}4({value})"

@@ -53,6 +53,15 @@ float4 half4_of(uint2 words) {
   return v;
 }
 #define LOAD_HALF4(i, p) half4_of(((__global const uint2*)(p))[i])
+// Halves, two per word.
+uint halves_of(float low, float high) {
+  uint word;
+  asm("{.reg .b16 a, b; cvt.rn.f16.f32 a, %1; cvt.rn.f16.f32 b, %2; mov.b32 %0, {a, b};}" : "=r"(word) : "f"(low), "f"(high));
+  return word;
+}
+uint2 words_of(float4 v) { return (uint2)(halves_of(v.x, v.y), halves_of(v.z, v.w)); }
+// NVIDIA's vstorea_half4 makes four stores.
+#define STORE_HALF4(v, i, p) ((__global uint2*)(p))[i] = words_of(v)
 #else
 #define reload_local_id() ((int)get_local_id(0))
 #define UNROLL
@@ -62,6 +71,7 @@ float4 half4_of(uint2 words) {
 #define largest_across(v, mask) (v)
 #define add_across(v, mask) (v)
 #define LOAD_HALF4(i, p) vloada_half4(i, p)
+#define STORE_HALF4(v, i, p) vstorea_half4(v, i, p)
 #endif
 #define LANE(v, i) ((i) == 0 ? (v).x : (i) == 1 ? (v).y : (i) == 2 ? (v).z : (v).w)
 
@@ -111,13 +121,6 @@ float4 multiply_floats(float4 sum, float4 p, float4 q, float4 w) {
   TF32_PRODUCT(p_high.z, q_high.z, p_high.w, q_high.w, w.z, w.w);
   return (float4)(d0, d1, d2, d3);
 }
-// Halves, two per word.
-uint halves_of(float low, float high) {
-  uint word;
-  asm("{.reg .b16 a, b; cvt.rn.f16.f32 a, %1; cvt.rn.f16.f32 b, %2; mov.b32 %0, {a, b};}" : "=r"(word) : "f"(low), "f"(high));
-  return word;
-}
-uint2 words_of(float4 v) { return (uint2)(halves_of(v.x, v.y), halves_of(v.z, v.w)); }
 // The same product for halves, four in two words.
 float4 multiply_halves(float4 sum, uint2 p, uint2 q, uint2 w) {
   float d0 = sum.x, d1 = sum.y, d2 = sum.z, d3 = sum.w;
