@@ -99,7 +99,12 @@ def _count() -> int:
         platforms = pyopencl.get_platforms()
     except pyopencl.Error as error:
         raise DeviceError(f"there is no OpenCL platform ({error})") from error
-    return sum(len(_devices(platform)) for platform in platforms)
+    count = sum(len(_devices(platform)) for platform in platforms)
+    if platforms and not count:
+        from .context import POCL_CACHE
+
+        raise DeviceError(f"it lists no device. {POCL_CACHE}")
+    return count
 
 
 def _devices(platform: pyopencl.Platform) -> list[pyopencl.Device]:

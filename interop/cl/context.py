@@ -20,6 +20,7 @@ from .build import build
 log = logging.getLogger("framebind")
 _TYPES = {"gpu": cl.device_type.GPU, "cpu": cl.device_type.CPU, "accelerator": cl.device_type.ACCELERATOR}
 _OUT_OF_ORDER = cl.command_queue_properties.OUT_OF_ORDER_EXEC_MODE_ENABLE
+POCL_CACHE = "PoCL has none if it cannot write its cache: name a folder in POCL_CACHE_DIR"
 _INSTALL = "install an OpenCL driver (of the GPU's vendor, or the package pocl-opencl-icd for the CPU)"
 
 
@@ -184,7 +185,7 @@ def _choose(devices: list[cl.Device], wanted: int | str | cl.Device | None) -> c
     if reasons:
         raise DeviceError(f"no OpenCL device works; {_INSTALL}. Tried {'; '.join(reasons)}")
     if not devices:
-        raise DeviceError(f"no OpenCL platform has a device: {_INSTALL}")
+        raise DeviceError(f"no OpenCL platform has a device: {_INSTALL}. {POCL_CACHE}")
     known = ", ".join(f"{i} '{d.name.strip()}' of {d.platform.name.strip()}" for i, d in enumerate(devices))
     raise DeviceError(f"there is no OpenCL device {wanted!r}: there are {known}")
 

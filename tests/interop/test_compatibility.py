@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from types import SimpleNamespace
 
 import pyopencl
 import pytest
@@ -118,6 +119,14 @@ def test_without_drivers_it_says_why(nothing_current: None, monkeypatch: pytest.
     assert found.sharing == []
     assert not found.is_delegate_supported_on_this_device()
     forget_libraries()  # that none was found
+
+
+def test_a_platform_without_devices_says_what_pocl_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pyopencl, "get_platforms", lambda: [SimpleNamespace(get_devices=list, name="PoCL")])
+    with pytest.raises(fb.DeviceError, match=r"no OpenCL platform has a device: .* POCL_CACHE_DIR"):
+        fb.cl.ClContext()
+    (installed,) = [api for api in fb.installed_apis() if api.api == "OpenCL"]
+    assert installed.devices == 0 and "POCL_CACHE_DIR" in installed.problem
 
 
 def command(*arguments: str) -> str:
