@@ -74,7 +74,9 @@ def _classes(model: Model) -> int:
     shapes = list(model.outputs.values())
     classes = math.prod(shapes[0])
     if len(model.inputs) != 1 or len(shapes) != 1 or classes < 2 or classes != max(shapes[0]):
-        raise fb.ModelError(f"{model.path.name} is no classifier: its outputs are {shapes}")
+        raise fb.ModelError(
+            f"{model.path.name} is no classifier: its outputs are {shapes}; framebind inspect names its task"
+        )
     return classes
 
 

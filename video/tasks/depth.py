@@ -103,7 +103,10 @@ def map_of(model: Model) -> PictureShape:
     """The sizes of the model's map. Raises ModelError for a model of other outputs."""
     maps = maps_of(model)
     if len(maps) != 1 or maps[0] is None or maps[0].channels != 1:
-        raise fb.ModelError(f"{model.path.name} gives no depth: its outputs are {list(model.outputs.values())}")
+        raise fb.ModelError(
+            f"{model.path.name} gives no depth: its outputs are {list(model.outputs.values())}; framebind inspect "
+            "names its task"
+        )
     return maps[0]
 
 

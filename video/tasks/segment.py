@@ -120,7 +120,10 @@ def output_of(
     """
     maps = maps_of(model)
     if len(maps) != 1 or (shape := maps[0]) is None or shape.channels > MOST_CLASSES:
-        raise fb.ModelError(f"{model.path.name} is no segmentation: its outputs are {list(model.outputs.values())}")
+        raise fb.ModelError(
+            f"{model.path.name} is no segmentation: its outputs are {list(model.outputs.values())}; framebind inspect "
+            "names its task"
+        )
     known = model.metadata.classes or (VOC if shape.channels == len(VOC) else ())
     usual = (0.0, 1.0) if shape.channels == 1 else (0.5, 0.5)
     return Segmentation(shape, read_labels(labels, shape.channels, known), sampling_of(model, mean, std, usual=usual))
