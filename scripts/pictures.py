@@ -228,6 +228,31 @@ def drawing(folder: Path) -> None:
         cv2.imwrite(str(DOCS / f"drawing-{name}.jpg"), small, QUALITY)
 
 
+def glance(_: Path) -> None:
+    """Six of the other pictures, one for each kind of user: a webcam, a GL program, MediaPipe, streams, meetings,
+    processes.
+    """
+    mesh = read(DOCS / "demos.jpg")[288:468, 864:1104]
+    page = read(DOCS / "watching.jpg")[:, :902]
+    meeting = read(DOCS / "camera.jpg")[:, 576:864]
+    names = ("window.jpg", "programs/with_moderngl.jpg", mesh, page, meeting, "processes.jpg")
+    cells = [_cell(read(DOCS / each) if isinstance(each, str) else each) for each in names]
+    cv2.imwrite(str(DOCS / "glance.jpg"), np.vstack([np.hstack(cells[:3]), np.hstack(cells[3:])]), QUALITY)
+
+
+def _cell(picture: cv2.typing.MatLike) -> cv2.typing.MatLike:
+    """The whole picture in the middle of 384 x 288 pixels, white around it."""
+    height, width = picture.shape[:2]
+    scale = min(376 / width, 280 / height)
+    small = cv2.resize(
+        picture, None, fx=scale, fy=scale, interpolation=cv2.INTER_AREA if scale < 1 else cv2.INTER_CUBIC
+    )
+    cell = np.full((288, 384, 3), 255, np.uint8)
+    top, left = (288 - small.shape[0]) // 2, (384 - small.shape[1]) // 2
+    cell[top : top + small.shape[0], left : left + small.shape[1]] = small
+    return cell
+
+
 def graph(_: Path) -> None:
     """The operators of the bundled model; no GPU is needed."""
     command = ("inspect", "style_transfer", "--graph", str(DOCS / "graph.svg"))
@@ -237,6 +262,7 @@ def graph(_: Path) -> None:
 PICTURES: dict[str, Callable[[Path], None]] = {
     "tutorial": tutorial, "demos": demos, "window": window, "programs": programs, "drawing": drawing,
     "watching": watching, "graph": graph, "camera": camera, "browser": browser, "processes": processes,
+    "glance": glance,
 }  # fmt: skip
 
 if __name__ == "__main__":
