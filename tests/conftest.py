@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -36,6 +37,10 @@ from framebind.interop.null.device import NullDevice
 from support import environment, tiers
 from support.cases import cover
 from support.environment import CL_DEVICES, DEVICES, GL_DEVICES, ROOT, absent, is_wanted, listed, photograph_path
+
+# A shell's background job ignores SIGINT, and every process that it starts does too. Tests interrupt their processes.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 pytest_plugins = (
     "support.screen",
