@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import inspect
 import io
 import json
@@ -284,11 +285,29 @@ def commands(text: str) -> Iterator[list[str]]:
             yield shlex.split(found)
 
 
+@functools.cache
+def command_line() -> Command:
+    """The command line, whose commands are made once."""
+    return typer.main.get_command(app)
+
+
+@functools.cache
+def known_options() -> frozenset[str]:
+    """The options of all commands and scripts, and OTHER_PROGRAMS."""
+    scripts = [
+        path for folder in ("benchmarks", "scripts", "scripts/training") for path in (ROOT / folder).glob("*.py")
+    ]
+    known = all_options(command_line()) | set(OTHER_PROGRAMS)
+    known.update(*(re.findall(r'"(--[a-z-]+)"', path.read_text(encoding="utf-8")) for path in scripts))
+    hosts = (ROOT / "demos" / "hosts").glob("*.py")
+    return frozenset(known | {option for path in hosts for option in options_of_main(path)})
+
+
 def command_of(words: list[str]) -> tuple[Command, list[str]] | None:
     """The command that these words name, and those after its name; None for scripts of scripts/training."""
     module, *rest = words
     if module == "framebind":
-        found: Command = typer.main.get_command(app)
+        found = command_line()
         while isinstance(found, typer.core.TyperGroup) and rest and not rest[0].startswith("-") and rest[0] != "NAME":
             inner = commands_in(found)
             assert rest[0] in inner, f"there is no command {' '.join(words)}"
@@ -321,7 +340,7 @@ def without_help(command: Command) -> Iterator[str]:
 
 def test_every_option_has_a_help() -> None:
     """On Python 3.10, too, where a default of None hid the help and the names of a parameter."""
-    assert not list(without_help(typer.main.get_command(app)))
+    assert not list(without_help(command_line()))
 
 
 def options_of_main(path: Path) -> list[str]:
@@ -341,20 +360,14 @@ def test_commands_and_their_options_exist(page: Path) -> None:
             command, rest = found
             given = {f"--{canonical(word[2:].partition('=')[0])}" for word in rest if word.startswith("--")}
             assert given <= options_of(command), f"{' '.join(words)}: there is no {given - options_of(command)}"
-    scripts = [
-        path for folder in ("benchmarks", "scripts", "scripts/training") for path in (ROOT / folder).glob("*.py")
-    ]
-    known = all_options(typer.main.get_command(app)) | set(OTHER_PROGRAMS)
-    known.update(*(re.findall(r'"(--[a-z-]+)"', path.read_text(encoding="utf-8")) for path in scripts))
-    known |= {option for path in (ROOT / "demos" / "hosts").glob("*.py") for option in options_of_main(path)}
     for span in CODE_SPAN.findall(FENCE.sub("", text)):
         if span.startswith("--"):
             option = re.split(r"[ =\n]", span)[0]
-            assert {option, f"--{canonical(option[2:])}"} & known, f"no command has `{span}`"
+            assert {option, f"--{canonical(option[2:])}"} & known_options(), f"no command has `{span}`"
 
 
 def test_the_pages_list_every_command_and_demo_with_its_model() -> None:
-    commands = commands_in(typer.main.get_command(app))
+    commands = commands_in(command_line())
     readme, demos = (path.read_text(encoding="utf-8") for path in (ROOT / "README.md", DOCS / "demos.md"))
     assert set(re.findall(r"^\| `(\w+)` \|", readme, re.MULTILINE)) == set(commands)
     table = demos.partition("| demo |")[2].partition("\n\n")[0]
@@ -431,6 +444,9 @@ def test_the_paths_that_a_page_names_exist(page: Path) -> None:
     assert not [path for path in sorted(named) if not any(ROOT.glob(path)) and not any(page.parent.glob(path))]
 
 
+FILE_WORD = re.compile(r"(?<![\w/*.-])[\w/-]+\.(?:py|kern|md|fragments)\b")
+
+
 def remarks(path: Path) -> Iterator[str]:
     """The comments and docstrings of a Python file."""
     source = path.read_text(encoding="utf-8")
@@ -464,7 +480,9 @@ def test_the_files_that_comments_name_exist() -> None:
     missing: list[str] = []
     for package in ("kernels", "interop", "delegate", "video", "tools", "demos", "benchmarks"):
         for path in (ROOT / package).rglob("*.py"):
-            for word in re.findall(r"(?<![\w/*.-])[\w/-]+\.(?:py|kern|md|fragments)\b", "\n".join(remarks(path))):
+            if not FILE_WORD.search(path.read_text(encoding="utf-8")):
+                continue  # to find the remarks takes longer
+            for word in FILE_WORD.findall("\n".join(remarks(path))):
                 named = any(file.endswith(f"/{word}") for file in known) if "/" in word else word in known
                 if not named and word not in known and not re.search(r"\b[A-Z]+\b", word):
                     missing.append(f"{name_of(path)}: {word}")

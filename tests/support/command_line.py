@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Mapping
 from typing import Any
 
 from typer.core import TyperGroup
 
 
-def commands_in(command: Any) -> dict[str, Any]:
-    """The commands of a group by name, in the order of its help and only those; none of a command that is no group."""
+@functools.cache
+def commands_in(command: Any) -> Mapping[str, Any]:
+    """The commands of a group by name, made once, in the order of its help and only those; none of a command that is no
+    group.
+    """
     if not isinstance(command, TyperGroup):
         return {}
     context: Any = None  # no group of ours asks for it
