@@ -61,10 +61,12 @@ def test_checks_run_in_a_process_of_their_own() -> None:
 
 @pytest.mark.parametrize("context", ["gl"], indirect=True)
 @pytest.mark.usefixtures("context")
-@pytest.mark.parametrize("half", [False, True])
-def test_a_model_is_checked_with_pictures(model_path: Callable[[str], Path], half: bool) -> None:
+@pytest.mark.parametrize(
+    ("model", "half"), [("hair_segmentation", False), ("hair_segmentation", True), ("face_detection_front", True)]
+)
+def test_a_model_is_checked_with_pictures(model_path: Callable[[str], Path], model: str, half: bool) -> None:
     """hair_segmentation's result depends on which of equal maxima counts. Bounds are LiteRT's own differences."""
-    outcome = outcome_of(Subject("model", str(model_path("hair_segmentation")), half), "opengl")
+    outcome = outcome_of(Subject("model", str(model_path(model)), half), "opengl")
     assert outcome.status == "passed", outcome
     assert outcome.error is not None and outcome.bound is not None and 1e-4 < outcome.error < outcome.bound < 0.5
 
