@@ -105,10 +105,14 @@ def variants(architecture: int) -> list[KernelSource]:
 def _of_graphs(architecture: int) -> list[KernelSource]:
     device, small = device_of(architecture), device_of(architecture, group_size=128)
     cases = [*without_oracle(), *map(case_of, SIZES)]
-    models = [make()[0] for make in NETWORKS.values()] + [model_of(case) for case in CUSTOM_CASES]
     programs = [program_of(small, case, storage)[0] for case in cases for storage in STORAGES]
-    programs += [program_on_null(model, storage, device)[1] for model in models for storage in STORAGES]
+    programs += [program_on_null(model, storage, device)[1] for model in _models() for storage in STORAGES]
     return [step.kernel.source for program in programs if program is not None for step in program.record().steps]
+
+
+@functools.cache
+def _models() -> list[bytes]:
+    return [make()[0] for make in NETWORKS.values()] + [model_of(case) for case in CUSTOM_CASES]
 
 
 def kernels_of(source: KernelSource) -> set[str]:
