@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -59,3 +62,17 @@ def absent(name: str, reason: str) -> None:
 def photograph_path(name: str = "astronaut") -> Path:
     """The file of a photograph in scikit-image's wheel: astronaut, coffee or chelsea (a cat)."""
     return Path(skimage.__file__).parent / "data" / f"{name}.png"
+
+
+@contextmanager
+def without_descriptors(room: int = 0) -> Iterator[None]:
+    """This process can open so many files more within the block."""
+    free = [os.open("/dev/null", os.O_RDONLY) for _ in range(room + 1)]
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    for each in free:
+        os.close(each)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (free[-1], before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)

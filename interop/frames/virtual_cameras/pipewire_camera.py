@@ -29,7 +29,11 @@ log = logging.getLogger("framebind.camera")
 _FORMATS: tuple[PixelFormat, ...] = ("nv12", "yuy2")
 """The offered formats, the preferred one first."""
 _RETRY_SECONDS, _KEPT_SECONDS = 0.5, 2.0
-"""Seconds before another attempt to reach the daemon, and of frames that are lost in a row before a person is told."""
+"""Seconds before another attempt to reach the daemon, and of frames that are lost in a row before buffers are taken
+from programs that keep them.
+"""
+_MOST_USERS = 1 << 16
+"""A larger count of those that hold a buffer is one below 0: of one that gave back what was taken from it."""
 
 
 class _Lock:
@@ -71,7 +75,8 @@ class PipewireCamera(Uncopied):
         if self._own is not None:
             self._offers.insert(0, pods.offered_dma_buf(size, self._rate, self._own.modifier))
         self._users = dict[int, pw.Users | None]()
-        """The count of those that hold a buffer, by the address of the buffer."""
+        """The count of those that hold a buffer, by the address of the buffer; that of the oldest frame first."""
+        self._takes_back = False
         self.dropped = 0
         """The number of frames for which no program had a free buffer."""
         self._dropped_in_a_row, self._most_in_a_row = 0, round(_KEPT_SECONDS * fps)
@@ -83,7 +88,10 @@ class PipewireCamera(Uncopied):
             add_buffer=pw.OfBuffer(self._add_buffer), remove_buffer=pw.OfBuffer(self._remove_buffer),
         )  # fmt: skip
         self._loop = self._library.pw_thread_loop_new(b"framebind", None)
-        self._library.pw_thread_loop_start(self._loop)
+        if not self._loop or self._library.pw_thread_loop_start(self._loop) < 0:
+            if self._own is not None:
+                self._own.close()
+            raise SourceError(f"the camera '{name}' gets no thread of PipeWire's: are too many files open?")
         self._lock = _Lock(self._library, self._loop)
         with self._lock:
             error = self._connect()
@@ -165,17 +173,17 @@ class PipewireCamera(Uncopied):
 
     def _hand_over(self, buffer: Any, spa: Any, captured: float) -> None:
         self._stamp(spa, captured)
+        address = ctypes.addressof(buffer.contents)
+        self._users[address] = self._users.pop(address, None)  # the last now
         self._library.pw_stream_queue_buffer(self._stream, buffer)
         self._library.pw_stream_trigger_process(self._stream)
 
     def _free_buffer(self) -> Any:
-        """A buffer (POINTER(Buffer)) that no program holds, or None."""
+        """A buffer (POINTER(Buffer)) that no program holds, or one that was kept for too long, or None."""
         if not self._watched.is_set():
             return None
-        for _ in range(max(len(self._users), 1)):  # libpipewire looks at one, and puts it last if a program holds it
-            if buffer := self._library.pw_stream_dequeue_buffer(self._stream):
-                break
-        else:
+        buffer = self._taken_back() if self._takes_back else self._dequeued()
+        if not buffer:
             self._note_dropped()
             return None
         self._dropped_in_a_row = 0
@@ -184,14 +192,36 @@ class PipewireCamera(Uncopied):
             raise SourceError(f"PipeWire gave the camera '{self._name}' no memory for frames of {self.layout}")
         return buffer
 
+    def _dequeued(self) -> Any:
+        """A buffer that no program holds, or None."""
+        for _ in range(max(len(self._users), 1)):  # libpipewire looks at one, and puts it last if a program holds it
+            if buffer := self._library.pw_stream_dequeue_buffer(self._stream):
+                return buffer
+        return None
+
+    def _taken_back(self) -> Any:
+        """The buffer of the oldest frame, though a program may hold it, or None. Counts below 0 are set right.
+
+        Not one that is free, as long as there are kept ones: it would be the same for each frame, and be written again
+        before all programs have seen it.
+        """
+        counted = [users for users in self._users.values() if users is not None]
+        for users in counted:
+            if users.count > _MOST_USERS:
+                users.count = 0
+        if counted:
+            counted[0].count = 0
+        return self._dequeued()
+
     def _note_dropped(self) -> None:
-        """Count a frame that has no buffer. All programs have the same buffers: say so if one keeps them all."""
+        """Count a frame that has no buffer. Programs have the same buffers: take them back if one keeps them all."""
         self.dropped += 1
         self._dropped_in_a_row += 1
         if self._dropped_in_a_row == self._most_in_a_row:
+            self._takes_back = True
             log.warning(
-                "a program that shows the camera '%s' keeps all its buffers: no program gets a new frame until it goes "
-                "on, or all have closed the camera",
+                "a program that shows the camera '%s' keeps all its buffers: they are taken back, and what it shows "
+                "may be parts of several frames",
                 self._name,
             )
 
@@ -272,6 +302,7 @@ class PipewireCamera(Uncopied):
             for users in self._users.values():
                 if users is not None:
                     users.count = 0  # nobody watched: who still holds a buffer is gone, and does not return it
+            self._takes_back = False
             self._watched.set()
         else:
             self._watched.clear()

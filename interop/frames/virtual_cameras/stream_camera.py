@@ -51,7 +51,8 @@ class StreamCamera(HostCamera):
         """Connect within ``seconds``."""
         self.layout, self._fps, self._address, self._seconds = FrameLayout("nv12", size), fps, address, seconds
         self.shown = masked_address(address)
-        self._packets = queue.Queue[av.Packet | None](_QUEUE)
+        self._packets, self._ends = queue.Queue[av.Packet | None](_QUEUE), threading.Event()
+        self._tried = 0.0
         self._encoder = LiveEncoder(self.layout, fps)
         try:
             self._output: _Output | None = _Output(address, self.layout, fps, seconds)
@@ -75,9 +76,10 @@ class StreamCamera(HostCamera):
     def close(self) -> None:
         """End the stream. May be called more than once."""
         self._encoder.close()
-        if self._thread.is_alive():
-            self._packets.put(None)
-            self._thread.join()
+        self._ends.set()
+        with contextlib.suppress(queue.Full):  # else it looks at the event with the next packet
+            self._packets.put_nowait(None)
+        self._thread.join()
 
     def _put(self, packet: av.Packet) -> None:
         with contextlib.suppress(queue.Full):  # the server stalls: what comes after a gap begins with a key frame
@@ -86,23 +88,28 @@ class StreamCamera(HostCamera):
         self._encoder.ask_for_key()
 
     def _send(self) -> None:
-        tried = 0.0
         while (packet := self._packets.get()) is not None:
-            if self._output is None and time.monotonic() - tried >= _RETRY_SECONDS:
-                tried = time.monotonic()
-                self._open_again()
             if self._output is None:
-                continue
-            try:
-                self._output.write(packet)
-            except FFmpegError as error:
-                log.warning("%s takes no more frames (%s): trying again", self.shown, error.strerror or error)
-                self._output.close()
-                self._output = None
+                self._open_again()
+            if self._output is not None:
+                self._write(self._output, packet)
+            if self._ends.is_set() and (self._output is None or self._packets.empty()):
+                break
         if self._output is not None:
             self._output.close()
 
+    def _write(self, output: _Output, packet: av.Packet) -> None:
+        try:
+            output.write(packet)
+        except FFmpegError as error:
+            log.warning("%s takes no more frames (%s): trying again", self.shown, error.strerror or error)
+            output.close()
+            self._output = None
+
     def _open_again(self) -> None:
+        if self._ends.is_set() or time.monotonic() - self._tried < _RETRY_SECONDS:
+            return
+        self._tried = time.monotonic()
         try:
             self._output = _Output(self._address, self.layout, self._fps, self._seconds)
         except SourceError:
@@ -119,6 +126,7 @@ class _Output:
         place = _whip_place(address) if scheme == "whip" else address
         try:
             _ask(place, seconds)
+            _check_whip(scheme, address)
             self._container: Any = av.open(place, "w", format=_FORMATS[scheme], options=_options(scheme, seconds))
             width, height = layout.padded
             # Its encoder is opened, but encodes nothing: WHIP and RTSP describe a stream by what an encoder says of it.
@@ -151,6 +159,15 @@ def _whip_place(address: str) -> str:
     """The HTTP address of a WHIP endpoint: TLS, but on this machine."""
     host = urlsplit(address).hostname or ""
     return ("http" if is_loopback(host) else "https") + address.removeprefix("whip")
+
+
+def _check_whip(scheme: str, address: str) -> None:
+    """Raise SourceError if PyAV is too old for WHIP: if the server fell silent, no other thread would ever go on."""
+    if scheme == "whip" and int(av.__version__.partition(".")[0]) < 19:
+        raise SourceError(
+            f"{masked_address(address)} takes no frames: the FFmpeg of PyAV {av.__version__} agrees with no WHIP "
+            "server that was tried. PyAV 19 does, which needs Python 3.12 or later"
+        )
 
 
 def _options(scheme: str, seconds: float) -> dict[str, str]:
@@ -209,8 +226,6 @@ def _reason(error: Exception, scheme: str, place: str) -> str:
     reason = getattr(error, "strerror", None) or kind
     if scheme != "whip" or not isinstance(error, FFmpegError):
         return reason
-    if int(av.__version__.partition(".")[0]) < 19:
-        return f"{reason}. The FFmpeg of PyAV {av.__version__} agrees with no WHIP server that was tried: PyAV 19 does"
     if place.startswith("https") and sys.platform == "linux" and not os.path.exists(WHEELS_FILE):
         return f"{reason}. For WHIP, PyAV's wheels trust the certificates in {WHEELS_FILE} alone, which is not there"
     return reason

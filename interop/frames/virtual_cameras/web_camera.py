@@ -56,8 +56,10 @@ class WebCamera(HostCamera):
     Raises SourceError if the place cannot be had, a token is missing, or aiohttp is not installed.
     """
 
-    def __init__(self, address: str, size: tuple[int, int], fps: float) -> None:
+    def __init__(self, address: str, size: tuple[int, int], fps: float, seconds: float = _SECONDS) -> None:
+        """``seconds`` is the time that a viewer may take for a picture, or wait for one."""
         host, port, self._token = _place(address)
+        self._seconds = seconds
         self.layout = FrameLayout("nv12", size)
         self._is_local = not self._token
         self._viewers, self._asked = 0, float("-inf")
@@ -144,15 +146,17 @@ class WebCamera(HostCamera):
             await self._runner.cleanup()
 
     async def _guard(self, request: Any, handler: Any) -> Any:
-        """Refuse requests of other sites' pages, without the token, and beyond the number of viewers."""
+        """Refuse requests of other sites' pages, which could not read an answer but turn on a webcam, and those without
+        the token.
+        """
         from aiohttp import web
 
         if self._is_local and not is_loopback(request.host):
             raise web.HTTPForbidden(text="not the name of this server")
         if self._token and not hmac.compare_digest(request.query.get("token", "").encode(), self._token.encode()):
             raise web.HTTPForbidden(text="the address needs its ?token=")
-        if self._viewers >= VIEWERS and request.path not in _PAGE:
-            raise web.HTTPServiceUnavailable(text="too many viewers", headers={"Retry-After": "5"})
+        if request.path not in _PAGE and request.headers.get("Sec-Fetch-Site", "none") not in ("same-origin", "none"):
+            raise web.HTTPForbidden(text="not for pages of other sites")
         response = await handler(request)
         if not response.prepared:
             response.headers.update(_HEADERS)
@@ -167,6 +171,11 @@ class WebCamera(HostCamera):
 
     @contextlib.contextmanager
     def _looking(self) -> Iterator[None]:
+        """Count a viewer within the block. Raises aiohttp's HTTPServiceUnavailable if there are too many."""
+        from aiohttp import web
+
+        if self._viewers >= VIEWERS:
+            raise web.HTTPServiceUnavailable(text="too many viewers", headers={"Retry-After": "5"})
         with self._changed:
             self._viewers += 1
             self._changed.notify_all()
@@ -180,16 +189,15 @@ class WebCamera(HostCamera):
         from aiohttp import web
 
         newest = _Newest(self._loop)
-        with self._changed:
+        with self._looking():
             self._asked = time.monotonic()
-            self._changed.notify_all()
-        self._encoder.add_jpegs(newest.put)
-        try:
-            content = await asyncio.wait_for(newest.get(), _SECONDS)
-        except TimeoutError:
-            raise web.HTTPServiceUnavailable(text="no picture yet") from None
-        finally:
-            self._encoder.remove(newest.put)
+            self._encoder.add_jpegs(newest.put)
+            try:
+                content = await asyncio.wait_for(newest.get(), self._seconds)
+            except asyncio.TimeoutError:
+                raise web.HTTPServiceUnavailable(text="no picture yet") from None
+            finally:
+                self._encoder.remove(newest.put)
         return web.Response(body=content, content_type="image/jpeg")
 
     async def _pictures(self, request: Any) -> Any:
@@ -198,16 +206,18 @@ class WebCamera(HostCamera):
 
         kind = f"multipart/x-mixed-replace; boundary={_BOUNDARY}"
         response = web.StreamResponse(headers={**_HEADERS, "Content-Type": kind})
-        await response.prepare(request)
         newest = _Newest(self._loop)
         with self._looking():
+            await response.prepare(request)
             self._encoder.add_jpegs(newest.put)
             try:
                 while True:
                     jpeg = await newest.get()
                     head = f"--{_BOUNDARY}\r\nContent-Type: image/jpeg\r\nContent-Length: {len(jpeg)}\r\n\r\n"
-                    await asyncio.wait_for(response.write(head.encode() + jpeg + b"\r\n"), _SECONDS)
-            except (ConnectionError, TimeoutError):
+                    await asyncio.wait_for(response.write(head.encode() + jpeg + b"\r\n"), self._seconds)
+            except (ConnectionError, asyncio.TimeoutError):
+                if request.transport is not None:
+                    request.transport.abort()  # else the end of the answer waits for a client that takes nothing
                 return response
             finally:
                 self._encoder.remove(newest.put)
@@ -221,8 +231,10 @@ class WebCamera(HostCamera):
         except ImportError as error:
             raise web.HTTPNotImplemented(text=_MISSING.format(error=error)) from error
         try:
-            offer = await request.json()
-            described = await answer(self._encoder, str(offer["sdp"]), self._connections, self._looking)
+            sdp = str((await request.json())["sdp"])
+            with contextlib.ExitStack() as seat:
+                seat.enter_context(self._looking())
+                described = await answer(self._encoder, sdp, self._connections, seat)
         except (ValueError, KeyError, TypeError) as error:
             raise web.HTTPBadRequest(text=f"this is no offer of WebRTC: {error}") from error
         return web.json_response(described)

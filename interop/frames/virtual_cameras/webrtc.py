@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable
-from contextlib import AbstractContextManager
 from typing import Any
 
 import av
@@ -57,10 +55,9 @@ class PacketTrack(MediaStreamTrack):
         self._encoder.remove(self.put)
 
 
-async def answer(
-    encoder: LiveEncoder, sdp: str, connections: set[Any], looking: Callable[[], AbstractContextManager[None]]
-) -> dict[str, str]:
-    """Answer an offer that wants to receive video. The connection is in ``connections`` until it ends.
+async def answer(encoder: LiveEncoder, sdp: str, connections: set[Any], seat: contextlib.ExitStack) -> dict[str, str]:
+    """Answer an offer that wants to receive video. The connection is in ``connections``, and takes what ``seat`` leaves
+    behind, until it ends.
 
     Raises ValueError if it is no such offer, or has no H.264.
     """
@@ -79,25 +76,23 @@ async def answer(
         await connection.close()
         raise error if isinstance(error, asyncio.CancelledError) else ValueError(str(error) or "no H.264") from error
     connections.add(connection)
-    task = asyncio.ensure_future(_watch(connection, track, connections, looking))
+    task = asyncio.ensure_future(_watch(connection, track, connections, seat.pop_all()))
     connection.watching = task  # type: ignore[attr-defined] - asyncio keeps tasks by weak references only
     return {"sdp": connection.localDescription.sdp, "type": connection.localDescription.type}
 
 
-async def _watch(
-    connection: Any, track: PacketTrack, connections: set[Any], looking: Callable[[], AbstractContextManager[None]]
-) -> None:
-    """Count a viewer until its connection ends, or does not begin."""
+async def _watch(connection: Any, track: PacketTrack, connections: set[Any], seat: contextlib.ExitStack) -> None:
+    """Keep a viewer's seat until its connection ends, or does not begin."""
     changed = asyncio.Event()
     connection.on("connectionstatechange", changed.set)
     try:
-        with looking():
+        with seat:
             connected = False
             while connection.connectionState not in ("closed", "failed", "disconnected"):
                 changed.clear()
                 await asyncio.wait_for(changed.wait(), None if connected else _CONNECT_SECONDS)
                 connected = connected or connection.connectionState == "connected"
-    except TimeoutError:
+    except asyncio.TimeoutError:
         pass
     finally:
         track.stop()

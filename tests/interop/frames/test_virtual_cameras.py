@@ -16,6 +16,7 @@ import pytest
 import framebind as fb
 from framebind.interop.frames.virtual_cameras.camera import FrameLayout, PixelFormat
 from framebind.interop.frames.virtual_cameras.packing import Packer
+from support.environment import without_descriptors
 from support.pipewire import Daemon, Viewer, open_files, until
 
 SIZE = (64, 48)
@@ -198,7 +199,7 @@ def test_a_viewer_that_keeps_one_buffer_gets_all_pictures(context: fb.GlContext,
 
 
 @on_gl
-def test_one_that_keeps_all_buffers_is_said_and_leaves_them_to_the_next(
+def test_one_that_keeps_all_buffers_is_said_and_stops_the_others_for_a_moment_only(
     context: fb.GlContext, pipewire: Daemon, caplog: pytest.LogCaptureFixture
 ) -> None:
     texture = fb.GlTexture(*SIZE)
@@ -209,7 +210,12 @@ def test_one_that_keeps_all_buffers_is_said_and_leaves_them_to_the_next(
             stalled.watch(NAME)
             until(lambda: show(camera, texture, 1) or stalled.kept, "frame for both")
             until(lambda: show(camera, texture, 10) or "keeps all its buffers" in caplog.text, "sentence")
-            show(camera, texture, 10)
+            for stalls in (True, False):  # also after it went on
+                stalled.stalls = stalls
+                viewer.seen.clear()
+                show(camera, texture, 30)
+                until(lambda: len(viewer.seen) == 30, "30 frames")
+                assert [int(seen.frame.flat[0]) for seen in viewer.seen] == [luma_of(n) for n in range(30)]
             assert caplog.text.count("keeps all its buffers") == 1
         until(lambda: not camera.is_watched, "end of watching")
         with Viewer(pipewire, "nv12", SIZE) as viewer:
@@ -238,6 +244,11 @@ def test_the_camera_comes_back_with_the_daemon(
             with Viewer(pipewire, "yuy2", SIZE) as viewer:
                 meet(camera, viewer, texture)
         assert len(caplog.records) == 1 and "it comes back when PipeWire does" in caplog.text
+
+
+def test_a_process_that_can_open_no_more_files_is_told(pipewire: Daemon) -> None:
+    with pytest.raises(fb.SourceError, match="too many files"), without_descriptors():
+        fb.video.VideoWriter("pipewire:A camera", SIZE)
 
 
 def test_without_a_daemon_the_camera_says_how_to_start_one(pipewire: Daemon) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import http.client
 import json
 import socket
@@ -163,8 +164,7 @@ def test_while_nobody_looks_nothing_is_read_and_the_page_is_there() -> None:
 
 def test_mjpeg_has_the_frame_s_colours_and_a_viewer_that_stalls_slows_nobody() -> None:
     with page((640, 720)) as camera, shown(camera, (640, 720)) as show:
-        stalled = socket.create_connection(("127.0.0.1", urlsplit(camera.address).port or 0))
-        stalled.sendall(b"GET /camera.mjpg HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+        stalled = connected(camera.address, "/camera.mjpg")
         found = list[bytes]()
         reader = threading.Thread(target=lambda: found.extend(parts(get(camera, "/camera.mjpg"), 20)), daemon=True)
         reader.start()
@@ -202,6 +202,9 @@ def test_other_names_wrong_offers_and_one_viewer_too_many_are_refused() -> None:
     pytest.importorskip("aiortc")
     with page() as camera:
         assert get(camera, "/", Host="evil.example").status == 403
+        other = {"Sec-Fetch-Site": "cross-site"}
+        assert [get(camera, path, **other).status for path in ("/", "/camera.jpg", "/camera.mjpg")] == [200, 403, 403]
+        assert not camera.is_watched
         parts = urlsplit(camera.address)
         for body, status in ((b"{}", 400), (b"no json", 400), (b'{"sdp": "v=0"}', 400), (b"x" * 70_000, 413)):
             connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=WAIT)
@@ -211,6 +214,46 @@ def test_other_names_wrong_offers_and_one_viewer_too_many_are_refused() -> None:
         assert get(camera, "/camera.mjpg").status == 503
         for response in looking:
             response.close()
+
+
+def test_there_are_no_more_viewers_than_allowed_however_many_ask_at_once() -> None:
+    with page() as camera, shown(camera) as show:
+        clients = [connected(camera.address, "/camera.jpg") for _ in range(VIEWERS + 8)]
+        assert camera.wait_until_watched(WAIT)
+        answers = list[bytes]()
+        reader = threading.Thread(target=lambda: answers.extend(client.recv(13)[9:12] for client in clients))
+        reader.start()
+        show(lambda: len(answers) == len(clients))
+        assert sorted(answers) == [b"200"] * VIEWERS + [b"503"] * 8
+        for client in clients:
+            client.close()
+
+
+def test_a_viewer_that_takes_nothing_is_cut_off() -> None:
+    pytest.importorskip("aiohttp")
+    camera = WebCamera("http://:0", (640, 480), RATE, seconds=0.3)
+    client = connected(camera.address, "/camera.mjpg")
+    noise = np.random.default_rng(1).integers(0, 256, camera.layout.shape, np.uint8)
+    try:
+        assert camera.wait(WAIT)
+
+        def is_over() -> bool:
+            with camera.frame(time.perf_counter()) as memory:
+                memory[...] = noise
+            return not camera.is_watched
+
+        until(is_over, "end of watching")
+        until(lambda: not camera._runner.server.connections, "end of the connection")
+    finally:
+        client.close()
+        camera.close()
+
+
+def connected(address: str, path: str) -> socket.socket:
+    """A client that has asked for a path, and reads nothing yet."""
+    client = socket.create_connection(("127.0.0.1", urlsplit(address).port or 0))
+    client.sendall(f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode())
+    return client
 
 
 def test_others_than_this_machine_need_a_token() -> None:
@@ -257,6 +300,39 @@ def test_a_server_gets_the_frames_and_another_one_after_it_was_killed(tmp_path: 
             show(lambda: place.exists() and _decoded(place) >= 20)
     finally:
         server.kill()
+
+
+def test_a_camera_whose_server_is_silent_is_closed_after_one_try(caplog: pytest.LogCaptureFixture) -> None:
+    """Its queue is full of packets, and none of them begins another try."""
+    if reason := why_absent():
+        absent("rtsp", reason)
+    server = RtspServer()
+    try:
+        camera = StreamCamera(f"rtsp://127.0.0.1:{server.port}/in", SIZE, RATE, seconds=2.1)
+    finally:
+        server.kill()
+    tries = list[socket.socket]()
+    with socket.create_server(("127.0.0.1", server.port), backlog=64) as silent:
+
+        def has(condition: Callable[[], bool]) -> Callable[[], bool]:
+            def shows() -> bool:
+                with camera.frame(time.perf_counter()) as memory:
+                    memory[...] = 128
+                return condition()
+
+            return shows
+
+        until(has(lambda: "takes no more frames" in caplog.text), "sentence")
+        until(has(camera._packets.full), "full queue")
+        silent.setblocking(False)
+        before = time.monotonic()
+        camera.close()
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                tries.append(silent.accept()[0])
+    for each in tries:
+        each.close()
+    assert len(tries) <= 2, f"{time.monotonic() - before} s"
 
 
 def _decoded(place: Path) -> int:

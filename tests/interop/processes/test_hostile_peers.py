@@ -30,6 +30,7 @@ from framebind.interop.processes import host_slots, messages
 from framebind.interop.processes.host_slots import CopiedSlots, PinnedSlots
 from framebind.interop.processes.messages import Description, FrameMessage, Peer
 from support.egl_recorder import open_descriptors
+from support.environment import without_descriptors
 
 WAIT = 30.0
 GOOD = Description("copies through the CPU", 8, 4, "rgba8", 2, mmap.PAGESIZE, mmap.PAGESIZE, "")
@@ -45,19 +46,6 @@ def pair() -> Iterator[tuple[Peer, Peer]]:
         yield exporter, importer
         exporter.close()
         importer.close()
-
-
-@contextmanager
-def without_descriptors(room: int = 0) -> Iterator[None]:
-    """This process can open so many files more within the block."""
-    free = [os.open("/dev/null", os.O_RDONLY) for _ in range(room + 1)]
-    before = resource.getrlimit(resource.RLIMIT_NOFILE)
-    messages.close_all(free)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (free[-1], before[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
 def state(context: fb.GlContext) -> tuple[int, int]:
