@@ -7,8 +7,11 @@ framebind's photograph of one face and person, or twice that of a hand, or all t
 decodes it, else frames are textures. *rows* is the time from a decoded frame to its rows in the CPU's memory (of a face
 478 landmarks and 52 blendshapes; of a person 33 landmarks, while the mask is written to memory of the GPU), *submitted*
 its part until the GPU has all work, *detect_for_video* that of the whole call, which makes MediaPipe's objects of rows.
-No copy but that of the rows is allowed. The first ``--compared`` frames are compared with the same task on the CPU,
-which gets the same frames as RGB. ``--profile`` then times a followed frame without rows, and each of its steps.
+On CUDA two tasks have a stream each (``--streams 1``: one for both), and both have their work before the rows of either
+are waited for. *stream* is the time from frame to frame if the last picture comes again as soon as it is taken, and the
+objects of a frame are made while the GPU works on the next one. No copy but that of the rows is allowed. The first
+``--compared`` frames are compared with the same task on the CPU, which gets the same frames as RGB. ``--profile`` then
+times a followed frame without rows, and each of its steps.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ import argparse
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
@@ -47,6 +50,8 @@ BOTH = "face+hands"
 """The tasks of faces and of hands on the same pictures."""
 SETTLED = 10
 """Frames before the first that is timed."""
+STREAMED = 300
+"""Frames that follow one another without a pause."""
 PROFILES = 30
 """Runs of each step."""
 SHOWN = 14
@@ -173,13 +178,40 @@ def compare(path: Path, name: str, make: Callable[..., Any], context: Any, api: 
         print(f"masks, intersection over union: p50 {np.median(shared):.4f}, least {min(shared):.4f}")
 
 
+def begin(frame: Any, contexts: Sequence[Any], whole: Sequence[Any], trackers: Sequence[Any]) -> None:
+    """Make the chains of tasks and trackers, each in its context, and look at the first frame."""
+    for context, task, tracker in zip(contexts, whole, trackers, strict=True):
+        with context.made_current() if len({*contexts}) > 1 else nullcontext():
+            task.detect_for_video(frame, MILLISECONDS)
+            tracker.take(tracker.submit(gpu_picture(frame), MILLISECONDS))
+
+
+def streamed(frame: Any, trackers: Sequence[Any], number: int) -> list[float]:
+    """Milliseconds from frame to frame, in which results are made one frame late, as those of a live stream."""
+    spent, before = list[float](), list[Callable[[], Any]]()
+    for place in range(number + 1, number + STREAMED + 1):
+        start = time.perf_counter()
+        begun = [tracker.begin(gpu_picture(frame), place * MILLISECONDS) for tracker in trackers]
+        for finish in before:
+            finish()
+        before = begun
+        spent.append(1000 * (time.perf_counter() - start))
+    for finish in before:
+        finish()
+    return spent
+
+
 def measure(
-    path: Path, whole: Sequence[Any], trackers: Sequence[Any], context: Any, api: fb.Backend, *, profiled: int
-) -> Times:
+    path: Path, whole: Sequence[Any], trackers: Sequence[Any], contexts: Sequence[Any], api: fb.Backend, *,
+    profiled: int,
+) -> Times:  # fmt: skip
     """Times of tasks and of the trackers of others in milliseconds. Print the steps of frame ``profiled``."""
     times: Times = {"submitted": [], "rows": [], "detect_for_video": []}
     things = number = 0
-    for number, frame in enumerate(pictures(path, context, api.short), 1):
+    for number, frame in enumerate(pictures(path, contexts[0], api.short), 1):
+        if number == 1:
+            begin(frame, contexts, whole, trackers)
+            continue
         milliseconds = number * MILLISECONDS
         fb.transfers.reset()
         start = time.perf_counter()
@@ -196,9 +228,10 @@ def measure(
             for values, each in zip(times.values(), spent, strict=False):
                 values.append(1000 * each)
         if number == profiled:
+            times["stream"] = streamed(frame, trackers, number)
             for tracker in trackers:
                 times |= profile(tracker._chain._look)
-    print(f"{things / max(number, 1):.2f} things in a frame")
+    print(f"{things / max(number - 1, 1):.2f} things in a frame")
     for name, values in times.items():
         p50, p95, p99 = np.percentile(values, (50, 95, 99))
         print(f"{name}: {len(values)} frames, ms p50 {p50:.3f}, p95 {p95:.3f}, p99 {p99:.3f}")
@@ -235,12 +268,16 @@ def main() -> None:
     parser.add_argument("--backend", choices=("cuda", "gl"), default="cuda")
     parser.add_argument("--frames", type=int, default=300)
     parser.add_argument("--compared", type=int, default=60)
+    parser.add_argument("--streams", type=int, choices=(1, 2), default=2, help="those of two tasks on CUDA")
     parser.add_argument("--profile", action="store_true")
     parser.add_argument("--json", type=Path)
     given = parser.parse_args()
     api, makes = BY_NAME[given.backend], [partial(make_task, each, given.bundles) for each in given.task.split("+")]
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
         context = stack.enter_context(api.open_context())
+        own = api.short == "cuda" and given.streams > 1
+        contexts = [context, *(stack.enter_context(api.new_context()) if own else context for _ in makes[1:])]
+        context.make_current()
         path = Path(folder) / "clip.mp4"
         write_clip(path, photograph_of(given.task), given.frames)
         print(api.title, given.task, *SIZE)
@@ -250,10 +287,13 @@ def main() -> None:
         for task in (*tasks, *whole):
             masks_of(task, api)
         trackers = [task._pipeline.on_gpu for task in tasks]
-        times = measure(path, whole, trackers, context, api, profiled=given.frames if given.profile else 0)
+        times = measure(path, whole, trackers, contexts, api, profiled=given.frames if given.profile else 0)
         if given.json:
             figures = trackers[0]._chain._look._delegate.statistics()
-            series = [Series({"task": given.task, "on": api.short, "figure": each}, times[each]) for each in times]
+            series = [
+                Series({"task": given.task, "on": api.short, "streams": len({*contexts}), "figure": each}, times[each])
+                for each in times
+            ]
             write(given.json, measured("chains", [(figures.device, figures.driver)], "ms", series))
 
 

@@ -183,12 +183,16 @@ class GpuDelegate(Uncopied):
     def record(self) -> None:
         """Compile, upload the constants and record all commands now, which the first ``invoke`` does otherwise.
 
-        Call ``allocate_tensors`` first: it gives the tensors their shapes. Raises the errors that ``invoke`` would.
+        Objects that were bound since the last ``invoke`` are taken over. Call ``allocate_tensors`` first: it gives the
+        tensors their shapes. Raises the errors that ``invoke`` would.
         """
         self.engine.check_open()
-        dispatches = [partition.record() for partition in self.engine.partitions]
-        recorded = counted(sum(dispatches), "dispatch", "dispatches")
-        log.info(f"recorded {recorded} in {counted(len(dispatches), 'partition')}")
+        partitions = self.engine.partitions
+        is_recorded = all([partition.is_recorded for partition in partitions])
+        dispatches = [partition.record() for partition in partitions]
+        if not is_recorded:
+            recorded = counted(sum(dispatches), "dispatch", "dispatches")
+            log.info(f"recorded {recorded} in {counted(len(dispatches), 'partition')}")
 
     # Order ------------------------------------------------------------------------------------------------------------
 

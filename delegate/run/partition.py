@@ -240,12 +240,20 @@ class Partition:
         if cpu is not None:
             cpu.invoke(self._boundary, tensors)
 
+    @property
+    def is_recorded(self) -> bool:
+        """Whether there are commands of a run, which the next run submits unless an object of another view is bound."""
+        return self.program is not None and self.program.recorded is not None
+
     def record(self) -> int:
-        """Build, bind and record the program, and return the number of its dispatches."""
+        """Build, bind, check and record the program, and return the number of its dispatches."""
         if self.prepared.is_empty or self.prepared.cpu is not None:
             return 0
         with self._boundary.memory.open_device.entered():
-            return self._bound_program().record().dispatches
+            program = self._bound_program()
+            if program.needs_check:
+                program.check_bindings()
+            return program.record().dispatches
 
     def _bound_program(self) -> Program:
         """The program, built and tuned if necessary, with all current bindings."""

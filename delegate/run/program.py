@@ -157,7 +157,9 @@ class Program:
             outputs = [self.bindings[output] for output in self.outputs if output in self.bindings]
             self._written = {resource.handle for output in outputs for resource in output.resources}
             self.needs_check = True
-        elif binding.resource.handle in self._written or binding.others or binding.frames:
+        elif binding.resource.handle in self._written or (
+            (binding.others or binding.frames) and any([each.handle in self._written for each in binding.resources])
+        ):
             self.needs_check = True
         recorded = self.recorded
         if recorded is None:

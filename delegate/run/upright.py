@@ -20,12 +20,15 @@ def stored(obj: Any, crop: Any, rotation: Any) -> tuple[Any, Any, Any]:
     """
     if isinstance(obj, Frame):
         return obj.pixels, *_in_stored(obj, crop, rotation)
-    if not any(isinstance(each, Frame) for each in obj):
+    if not any([isinstance(each, Frame) for each in obj]):
         return obj, crop, rotation
+    pixels = [each.pixels if isinstance(each, Frame) else each for each in obj]
+    if not any([each.rotation for each in obj if isinstance(each, Frame)]):
+        return pixels, crop, rotation
     crops = list(crop) if _is_list(crop) and crop and not isinstance(crop[0], int | float) else [crop] * len(obj)
     rotations = list(rotation) if _is_list(rotation) else [rotation] * len(obj)
     if not len(crops) == len(rotations) == len(obj):
-        return [each.pixels if isinstance(each, Frame) else each for each in obj], crop, rotation  # which is refused
+        return pixels, crop, rotation  # which is refused
     placed = [
         stored(each, c, r) if isinstance(each, Frame) else (each, c, r)
         for each, c, r in zip(obj, crops, rotations, strict=True)

@@ -21,7 +21,10 @@ class CudaHostCopy:
         self._context, self._source, self._nbytes = context, pointer, nbytes
         self._what = f"reading {nbytes} bytes in {context}"
         self._record, self._query = context.by_handles(cuda.cuEventRecord), context.by_handles(cuda.cuEventQuery)
-        self._copy = context.by_handles(cuda.cuMemcpyDtoHAsync_v2)
+        self._copy, self._wait = (
+            context.by_handles(cuda.cuMemcpyDtoHAsync_v2),
+            context.by_handles(cuda.cuEventSynchronize),
+        )
         with context.entered():
             self._host: int = ask(
                 cuda.cuMemAllocHost_v2, ctypes.c_void_p, nbytes, what=f"pinning memory for {nbytes} bytes"
@@ -42,8 +45,7 @@ class CudaHostCopy:
         return status == 0
 
     def fill(self, array: np.ndarray) -> None:
-        with self._context.entered():
-            check(driver().cuEventSynchronize(self._event), self._what)
+        check(self._wait(self._event), self._what)
         ctypes.memmove(array.ctypes.data, self._host, array.nbytes)
 
     def release(self) -> None:

@@ -173,15 +173,42 @@ def test_the_next_frames_regions_are_bound_while_the_gpu_works(recorder: Recordi
         for number in range(4):
             chain.submit(pictures[number % 2])
             chain.push()
+            chain.prepare()
+            bound = look._delegate.engine.partitions[0].bound
+            assert bound.program is not None and not bound.changed and not bound.program.needs_check
             read, seen = (memory.source((0, tensor)) for tensor in (regions, picture))
             assert isinstance(read, Binding) and isinstance(seen, Binding)
             assert read.resource is chain._places[0].buffer is seen.frames[0].region[0]
             chain.take()
             chain.submit(pictures[0], detect=False)
             assert memory.source((0, regions)) is read, "only the picture was bound"
+            assert not bound.changed and not bound.program.needs_check, "no binding was compared with others"
             chain.push()
             chain.take()
         chain.close()
+
+
+def test_two_chains_are_on_the_gpu_before_either_is_waited_for(recorder: RecordingDriver) -> None:
+    with fb.cuda.CudaContext() as first, fb.cuda.CudaContext() as second:
+        chains, picture = list[Chain](), fb.cuda.CudaImage.from_array(PIXELS)
+        for context in (first, second):
+            with context.made_current():
+                chains.append(on_cuda(one_hand(), hand_models, Settings(2)))
+                chains[-1].warm(picture)
+        for detect in (True, False, False):
+            recorder.calls.clear()
+            for chain in chains:
+                chain.submit(picture, detect=detect)
+                chain.push()
+            for chain in chains:
+                chain.take()
+        launches = ["cuGraphLaunch", "cuMemcpyDtoHAsync_v2", "cuEventRecord"]
+        names = [name for name in recorder.names() if not name.startswith("cuCtx")]
+        assert names == [*launches, *launches, *["cuEventSynchronize"] * 2]
+        streams = [arguments[1] for name, arguments in recorder.calls if name == "cuGraphLaunch"]
+        assert streams == [first.stream, second.stream]
+        for chain in chains:
+            chain.close()
 
 
 def test_each_single_picture_is_searched(recorder: RecordingDriver) -> None:

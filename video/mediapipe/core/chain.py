@@ -136,8 +136,8 @@ class Chain:
     to look. Its regions are in one of two buffers, which take turns: a run reads one and writes the other.
 
     ``submit`` gives a frame to the GPU and waits for nothing; ``push`` starts the copy of its rows, which is the only
-    copy, and ``take`` gives them, then or later. The objects of pictures and the memory between the models are those of
-    ``api``, whose context is current.
+    copy, and ``take`` gives them, then or later; ``prepare`` does what can be done for the next frame before it is
+    there. The objects of pictures and the memory between the models are those of ``api``, whose context is current.
     """
 
     def __init__(
@@ -164,9 +164,11 @@ class Chain:
         self._read = np.empty((models.count, models.columns), np.float32)
         self._api = api
         self._last: Any = None
-        """The picture that was submitted, until ``push``."""
+        """The picture that was submitted, until ``prepare``."""
         self._is_ready = False
         """The regions of the next frame are bound."""
+        self._masks = dict[int, Any]()
+        """The objects that masks are written to, by their outputs' numbers."""
         self._frequencies = dict[float, Any]()
         """Buffers that hold a frequency. Few differ: timestamps are whole milliseconds."""
 
@@ -209,14 +211,20 @@ class Chain:
             self._detect.bind(0, picture, crop=self._whole, pad=0.0, mean=detector.mean, std=detector.std)
             self._detect.bind_output(0, now.buffer)
         _show(self._look, 0, picture, now.crops, network)
-        for number, mask in enumerate(masks, len(self._look.outputs)):
-            self._look.bind_output(number, mask)
+        self._bind_masks(masks)
         if self._models.feedback:
             self._look.bind(2, self._frequency(hertz))
         for part, model, crops in zip(self._models.parts, self._parts, self._crops, strict=True):
             for number, (sight, regions) in enumerate(zip(part.sights, crops, strict=True)):
                 _show(model, number, picture, regions, sight.normalization, sight.pad)
         return [*([self._detect] if detect else []), self._look, *self._parts]
+
+    def _bind_masks(self, masks: Sequence[Any]) -> None:
+        """Write masks to these objects. One of another library is bound for each frame, behind its library's work."""
+        for number, mask in enumerate(masks, len(self._look.outputs)):
+            if mask is not self._masks.get(number) or getattr(mask, "released", True):
+                self._look.bind_output(number, mask)
+                self._masks[number] = mask
 
     def _bind_regions(self) -> None:
         """Bind the regions that the next run of ``look`` reads and, if things are followed, those that it writes."""
@@ -235,19 +243,21 @@ class Chain:
         return self._frequencies[hertz]
 
     def push(self) -> None:
-        """Start the copy of the rows of the frame that was submitted. Waits for nothing.
-
-        While the GPU works, all but the picture is bound for the next frame.
-        """
+        """Start the copy of the rows of the frame that was submitted. Waits for nothing."""
         self._ring.push()
-        if len(self._places) > 1:
+
+    def prepare(self) -> None:
+        """Bind all but the picture for the next frame, while the GPU works. Does nothing if that was done."""
+        if self._last is not None and len(self._places) > 1:
             self._bind_regions()
             _show(self._look, 0, self._last, self._places[0].crops, self._models.normalizations[1])
+            self._look.record()
             self._is_ready = True
         self._last = None
 
     def take(self) -> Array:
         """The rows (count, columns) that were copied: an array that the next call fills again. Waits for the GPU."""
+        self.prepare()
         self._ring.take(self._read)
         return self._read
 

@@ -74,7 +74,10 @@ class GpuTracker(Generic[Result]):
         The detector runs if fewer than ``count`` things are followed. The rows of the frame before say so: they are
         waited for, if the GPU is not done with them.
         """
-        return partial(self._result, self.submit(picture, milliseconds), picture.size, self._masks)
+        number = self.submit(picture, milliseconds)
+        if self._chain is not None:
+            self._chain.prepare()
+        return partial(self._result, number, picture.size, self._masks)
 
     def _result(self, number: int, size: Size, masks: tuple[Any, ...]) -> Result:
         return self._result_of(Found(self.take(number), size, masks))
