@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ...interop.device import Device
+from ...interop.device import Device, Dispatches
 from ...interop.errors import DeviceError, FramebindError
 from ..lower.launches import local_bytes
 from ..lower.lowering import lower
@@ -45,16 +45,16 @@ class Tuner:
         """
         if device.traits.software or device.dispatches != "auto" or not _has_clock(base):
             return Tuning()
-        way = "parts" if base.record().dispatches < len(base.steps) else "separate"
+        way = _way_of(base)
         search = _Search(self, device, base, make, base, Tuning(dispatches=way), time.monotonic() + self.limit)
-        search.challenge(dispatches="separate" if way == "parts" else "parts")
+        search.challenge(dispatches="parts" if way == "separate" else "separate")
         if search.fewest > 1:
             search.challenge(dispatches="one")
         for group_size in GROUPS:
             if group_size <= device.traits.max_group_size and group_size != device.traits.group_size:
                 search.challenge(group_size=group_size)
         search.challenge(tuned=_fastest_candidates(search))
-        for groups_per_unit in GROUPS_PER_UNIT if search.tuning.dispatches != "separate" else ():
+        for groups_per_unit in GROUPS_PER_UNIT if search.tuning.dispatches in ("one", "parts") else ():
             search.challenge(groups_per_unit=groups_per_unit)
         if search.best is base:
             return Tuning()
@@ -130,6 +130,14 @@ class _Search:
             log.info(f"{tuning} cannot be used: {reason}")
         if loser is not None and loser is not self.base:
             loser.release()
+
+
+def _way_of(base: Program) -> Dispatches | None:
+    """The way in which a program runs by rule; None if small steps alone are merged, which has no name."""
+    commands = base.record()
+    if commands.dispatches == len(base.steps):
+        return "separate"
+    return "parts" if commands.barriers else None
 
 
 def _fastest_candidates(search: _Search) -> dict[str, int]:

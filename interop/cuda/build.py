@@ -121,10 +121,14 @@ def _compiled(context: CudaContext, sources: Mapping[str, Source]) -> list[tuple
 
 
 def _shares(sources: Mapping[str, Source]) -> list[list[str]]:
-    """The keys of the sources, divided among processes. Kernels of a kind take the same time, so each gets as many."""
-    count = nvrtc.processes(len(sources))
-    keys = sorted(sources, key=lambda key: _name(sources[key]))
-    return [keys[first::count] for first in range(count)]
+    """The keys of the sources, divided among processes. Kernels of a kind take the same time, so each gets as many.
+
+    A program is a text of its own.
+    """
+    programs = [[key] for key, source in sources.items() if isinstance(source, ProgramSource)]
+    keys = sorted(({*sources} - {key for (key,) in programs}), key=lambda key: (_name(sources[key]), key))
+    count = nvrtc.processes(len(keys)) if keys else 0
+    return [*programs, *(keys[first::count] for first in range(count))]
 
 
 def _first_error(

@@ -62,6 +62,14 @@ class BaseDevice(ABC, Generic[K, L, B]):
     def _record_separately(self, steps: Sequence[Step], store: BinaryStore | None) -> L: ...
     @abstractmethod
     def _record_as_one(self, steps: Sequence[Step], groups_per_unit: int, store: BinaryStore | None) -> L: ...
+    def _compile_apart(self, steps: Sequence[Step], store: BinaryStore | None) -> None:
+        """Compile what ``_record_apart`` needs. Raises KernelError."""
+        self._compile(dict.fromkeys(step.kernel for step in steps), store)
+
+    def _record_apart(self, steps: Sequence[Step], store: BinaryStore | None) -> L:
+        """Record steps as several dispatches, of which each has one or more; here one."""
+        return self._record_separately(steps, store)
+
     def _record_parts(self, steps: Sequence[Step], groups_per_unit: int, store: BinaryStore | None) -> L:
         """Record steps as few dispatches where one for all takes too long to compile; here as one."""
         return self._record_as_one(steps, groups_per_unit, store)
@@ -84,8 +92,11 @@ class BaseDevice(ABC, Generic[K, L, B]):
     ) -> None:
         """Compile the kernels of steps that ``record`` would make separate dispatches. Raises KernelError."""
         self.check()
-        if self._why_separate(steps, dispatches or self.dispatches, store):
+        dispatches = dispatches or self.dispatches
+        if dispatches == "separate":
             self._compile(dict.fromkeys(step.kernel for step in steps), store)
+        elif self._why_separate(steps, dispatches, store):
+            self._compile_apart(steps, store)
 
     def record(
         self,
@@ -106,7 +117,7 @@ class BaseDevice(ABC, Generic[K, L, B]):
             return record(steps, groups_per_unit, store)
         if dispatches in ("one", "parts"):
             raise BindingError(f"these steps cannot run as one dispatch on {self._base_context}: {reason}")
-        return self._record_separately(steps, store)
+        return self._record_separately(steps, store) if dispatches == "separate" else self._record_apart(steps, store)
 
     def _why_separate(self, steps: Sequence[Step], dispatches: Dispatches, store: BinaryStore | None) -> str:
         """The reason why each of these steps is a dispatch of its own; "" if they become one dispatch."""

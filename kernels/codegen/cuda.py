@@ -36,7 +36,7 @@ class Cuda(CFamily):
 
     A program's kernel has the name "program" and the parameters: a pointer per memory, an image per texture, the
     float4 of each picture, the table, its number of rows, the barrier's count of arrivals (a word that is never reset)
-    and the number of groups. It needs a cooperative launch.
+    and the number of groups. It needs a cooperative launch, unless there is one group, which needs no count either.
     """
 
     name = extension = "cuda"
@@ -109,7 +109,8 @@ class Cuda(CFamily):
 
     def program(self, source: ProgramSource, elements: Mapping[str, str], functions: Sequence[str]) -> str:
         """The text of a program. LOCAL is read for each step anew: reload_local_id in prelude.cuda."""
-        lines = [barrier("cuda"), "#undef LOCAL", "#define LOCAL invocation"]
+        lines = [barrier("cuda"), "void await_inputs() { AWAIT_INPUTS; }"]
+        lines += ["#undef LOCAL", "#define LOCAL invocation"]
         lines += [*self.awaiting(), "#undef ALLOW_NEXT", "#define ALLOW_NEXT", *functions]
         parameters = self.program_parameters(
             source, ("const int* table", "int rows", "uint* barrier_arrivals", "int groups")
@@ -119,6 +120,7 @@ class Cuda(CFamily):
         lines += [f"  __shared__ {kind} {name}[{count}];" for name, (kind, count) in source.pools.items()]
         if source.copies_table:
             lines.append(_TABLE_COPY.replace("COUNT", str(source.steps * source.row)))
+        lines.append("  await_inputs();")
         loop = _LOOP.replace("TABLE", "copy" if source.copies_table else "table")
         lines.append(loop.replace("ROW", str(source.row)).replace("CASES", switch_cases(self.barrier, source.kernels)))
         return self.with_prelude(lines)

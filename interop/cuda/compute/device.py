@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ....kernels.codegen.one_dispatch import ProgramSource
 from ....kernels.codegen.source import KernelSource
 from ...binaries import BinaryStore
 from ...device import Kernel, Resource, Step, Traits
@@ -16,8 +17,10 @@ from ...errors import BindingError
 from ...gl.context import GlContext
 from ...gl.user_objects import is_gl_object
 from ...record.base_device import BaseDevice
+from ...record.one_dispatch import Merged, merge
 from ..api import ask, attribute, check, driver, driver_version
 from ..arrays import CudaArray, new_array
+from ..build import Function
 from ..context import CudaContext
 from ..gl_sharing import GlObjects
 from ..nvrtc import WARPGROUPS
@@ -25,9 +28,10 @@ from ..objects import IMAGE_FORMATS, CudaImage, new_image
 from ..user_objects import as_cuda_object
 from .commands import ALIGNMENT, CudaCommandList
 from .fence import CudaEvents, CudaFence, event_handle
-from .graph import has_early_launches, record_as_graph
+from .graph import has_early_launches, record_as_graph, record_units
 from .one_dispatch import CooperativeLaunch, record_as_one
 from .recording import CudaKernel, build_kernels
+from .small_steps import units_of
 
 _MAX_THREADS_PER_BLOCK, _SHARED_BYTES_PER_BLOCK, _THREADS_PER_UNIT, _MOST_SHARED_BYTES = 1, 8, 39, 97
 """CUdevice_attribute."""
@@ -46,6 +50,8 @@ class CudaDevice(BaseDevice[CudaKernel, CudaCommandList, CooperativeLaunch]):
         super().__init__(context, CooperativeLaunch(context), owns_context=owns_context)
         self.context, self._events, number = context, CudaEvents(context), context.device
         self._gl_objects = GlObjects(context)
+        self._programs: dict[ProgramSource, Function] = {}
+        """The functions of small steps in a row, by their sources."""
         max_group_size = attribute(number, _MAX_THREADS_PER_BLOCK)
         memory = ask(driver().cuDeviceTotalMem_v2, ctypes.c_size_t, number, what=f"asking {context} for its memory")
         self.traits = Traits(
@@ -112,6 +118,31 @@ class CudaDevice(BaseDevice[CudaKernel, CudaCommandList, CooperativeLaunch]):
         record = functools.partial(record_as_graph, self.context, store=store)
         return CudaCommandList(self.context, self.traits, steps, record)
 
+    def _compile_apart(self, steps: Sequence[Step], store: BinaryStore | None) -> None:
+        self._build_units(steps, units_of(steps, self.traits), store)
+
+    def _record_apart(self, steps: Sequence[Step], store: BinaryStore | None) -> CudaCommandList:
+        units = units_of(steps, self.traits)
+        programs = self._build_units(steps, units, store)
+        record = functools.partial(record_units, self.context, store=store, units=units, programs=programs)
+        return CudaCommandList(self.context, self.traits, steps, record)
+
+    def _build_units(
+        self, steps: Sequence[Step], units: Sequence[range], store: BinaryStore | None
+    ) -> dict[int, tuple[Merged, Function]]:
+        """Build the kernels of single steps, and the programs of units of several, which are returned by number."""
+        merged = {
+            number: merge(steps[unit.start : unit.stop], self.traits.local_bytes)
+            for number, unit in enumerate(units)
+            if len(unit) > 1
+        }
+        kernels = dict.fromkeys(steps[unit.start].kernel for unit in units if len(unit) == 1)
+        missing = [each.source for each in merged.values() if each.source not in self._programs]
+        own = [kernel for kernel in kernels if isinstance(kernel, CudaKernel)]
+        functions = build_kernels(self.context, own, store, missing)
+        self._programs.update(zip(missing, functions, strict=True))
+        return {number: (each, self._programs[each.source]) for number, each in merged.items()}
+
     def _record_as_one(self, steps: Sequence[Step], groups_per_unit: int, store: BinaryStore | None) -> CudaCommandList:
         record = functools.partial(
             record_as_one, self.context, self._barrier, self.traits.local_bytes, groups_per_unit, store=store
@@ -150,6 +181,7 @@ class CudaDevice(BaseDevice[CudaKernel, CudaCommandList, CooperativeLaunch]):
 
     def _free(self) -> None:
         self._events.close()
+        self._programs.clear()
 
 
 def _memory(resource: Resource) -> CudaArray | CudaImage:

@@ -9,18 +9,21 @@ from __future__ import annotations
 import ctypes
 import functools
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from ...binaries import BinaryStore
 from ...device import Slot, Step
 from ...record.hazards import hazards
+from ...record.one_dispatch import Merged
 from ..api import ask, check, driver
 from ..arrays import CudaArray
+from ..build import Function
 from ..context import CudaContext
 from ..objects import CudaImage
-from .recording import Call, Recording, record_separately
+from .recording import Call, Recording, record_separately, record_step
+from .small_steps import record_merged
 
 FEWEST_LAUNCHES = 2
 """A single launch gains nothing by a graph. Not measured."""
@@ -140,16 +143,21 @@ def _node(arguments: tuple[Any, ...]) -> KernelNode:
     return KernelNode(function, dimensions(*values[:3]), dimensions(*values[3:]), local_bytes, parameters, None)
 
 
-def launches_before(steps: Sequence[Step]) -> list[list[int]]:
-    """The numbers of the launches that each step's launch waits for: all that run side by side before it.
+def launches_before(steps: Sequence[Step], units: Sequence[range] | None = None) -> list[list[int]]:
+    """The numbers of the launches that each launch waits for: all that run side by side before it.
 
     Launches that need not wait for one another run side by side, which is faster than one after the other: heads of a
-    model, the copies of a batch's frames.
+    model, the copies of a batch's frames. A launch of several steps, which ``units`` says, runs alone.
     """
-    starts = [0, *hazards(steps), len(steps)]
+    units = units or [range(number, number + 1) for number in range(len(steps))]
+    waits = set(hazards(steps))
+    starts = [0]
+    for number, unit in enumerate(units[1:], 1):
+        if len(unit) > 1 or len(units[number - 1]) > 1 or unit.start in waits:
+            starts.append(number)
     found: list[list[int]] = []
     last: list[int] = []
-    for first, end in itertools.pairwise(starts):
+    for first, end in itertools.pairwise([*starts, len(units)]):
         found += [last] * (end - first)
         last = list(range(first, end))
     return found
@@ -224,13 +232,40 @@ def record_as_graph(context: CudaContext, steps: Sequence[Step], store: BinarySt
         return record_separately(context, steps, store, Recording())
     recording = GraphRecording()
     record_separately(context, steps, store, recording)
-    for number, step in enumerate(steps):
+    return _as_graph(recording, context, steps, [range(number, number + 1) for number in range(len(steps))])
+
+
+def record_units(
+    context: CudaContext,
+    steps: Sequence[Step],
+    store: BinaryStore | None,
+    units: Sequence[range],
+    programs: Mapping[int, tuple[Merged, Function]],
+) -> Recording:
+    """A graph of one launch per unit, which is a step, or small steps in a row that are a program."""
+    if not programs:
+        return record_as_graph(context, steps, store)
+    recording = GraphRecording()
+    for number, unit in enumerate(units):
+        if number in programs:
+            record_merged(recording, context, *programs[number], steps[unit.start : unit.stop], unit.start)
+        else:
+            record_step(context, unit.start, steps[unit.start], store, recording)
+    return _as_graph(recording, context, steps, units)
+
+
+def _as_graph(
+    recording: GraphRecording, context: CudaContext, steps: Sequence[Step], units: Sequence[range]
+) -> Recording:
+    """Make a graph of the launches of a recording, which are of these steps."""
+    for number, one in ((number, one) for number, unit in enumerate(units) for one in unit):
+        step = steps[one]
         for argument in step.parameters:
-            recording.users[number, argument] = [number]
+            recording.users[one, argument] = [number]
         for operand in step.operands.values():
             if isinstance(operand.resource, Slot):
                 recording.users.setdefault(operand.resource.name, []).append(number)
     launches = [call for _, call in recording.dispatches]
-    recording.graph = LaunchGraph(context, launches, launches_before(steps))
+    recording.graph = LaunchGraph(context, launches, launches_before(steps, units))
     recording.calls = [(recording.submit, ())]
     return recording

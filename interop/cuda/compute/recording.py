@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ....kernels.codegen.cuda import dynamic_bytes
+from ....kernels.codegen.one_dispatch import ProgramSource
 from ....kernels.codegen.source import KernelSource
 from ...binaries import BinaryStore
 from ...device import Resource, Slot, Step
@@ -42,17 +43,26 @@ class CudaKernel:
         return self.built
 
 
-def build_kernels(context: CudaContext, kernels: Sequence[CudaKernel], store: BinaryStore | None) -> None:
-    """Build those kernels that are not, all at once. Raises KernelError with log and text."""
+def build_kernels(
+    context: CudaContext,
+    kernels: Sequence[CudaKernel],
+    store: BinaryStore | None,
+    programs: Sequence[ProgramSource] = (),
+) -> list[Function]:
+    """Build those kernels that are not, and programs, all at once. Returns the programs' functions.
+
+    Raises KernelError with log and text.
+    """
     missing = [kernel for kernel in kernels if kernel.built is None]
-    functions = build_together(context, [kernel.source for kernel in missing], store)
-    for kernel, function in zip(missing, functions, strict=True):
+    functions = build_together(context, [*[kernel.source for kernel in missing], *programs], store)
+    for kernel, function in zip(missing, functions, strict=False):
         local = dynamic_bytes(kernel.source)
         if local:
             with context.entered():
                 what = f"giving kernel '{kernel.source.name}' {local} bytes of local memory"
                 check(driver().cuFuncSetAttribute(function.handle, _MOST_LOCAL_BYTES, local), what)
         kernel.built = function
+    return functions[len(missing) :]
 
 
 @dataclass
@@ -132,16 +142,21 @@ def record_separately(
 ) -> Recording:
     """Record one launch per step, in a recording that is empty. A stream runs them in order."""
     for number, step in enumerate(steps):
-        assert isinstance(step.kernel, CudaKernel)
-        source = step.kernel.source
-        memories = [arguments[0] for arguments in source.memories.values()]
-        places = [recording.memory(step.operands[a.name].resource) for a in (*memories, *source.textures)]
-        places += [ctypes.c_int(step.operands[a.name].offset // a.unit) for a in source.buffers]
-        for argument in source.pictures:
-            places += recording.floats(number, argument.name, step.parameters[argument.name])
-        function = step.kernel.function(store)
-        local = dynamic_bytes(source)
-        call = recording.launch(context, function, places, step.group_count, source.group_size, local)
-        recording.dispatches.append((step.label, call))
-        recording.calls.append((context.call, (call[0], *call[1])))
+        record_step(context, number, step, store, recording)
     return recording
+
+
+def record_step(context: CudaContext, number: int, step: Step, store: BinaryStore | None, recording: Recording) -> None:
+    """Add the launch of a step, which has that number."""
+    assert isinstance(step.kernel, CudaKernel)
+    source = step.kernel.source
+    memories = [arguments[0] for arguments in source.memories.values()]
+    places = [recording.memory(step.operands[a.name].resource) for a in (*memories, *source.textures)]
+    places += [ctypes.c_int(step.operands[a.name].offset // a.unit) for a in source.buffers]
+    for argument in source.pictures:
+        places += recording.floats(number, argument.name, step.parameters[argument.name])
+    function = step.kernel.function(store)
+    local = dynamic_bytes(source)
+    call = recording.launch(context, function, places, step.group_count, source.group_size, local)
+    recording.dispatches.append((step.label, call))
+    recording.calls.append((context.call, (call[0], *call[1])))

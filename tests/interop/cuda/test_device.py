@@ -210,7 +210,7 @@ def test_copies_of_frames_run_side_by_side(device: CudaDevice, recorder: Recordi
     assert launches_before([copies[0], steps[4], *copies]) == [[], [0], [1], [1], [1], [1]]
     assert launches_before(copies[:2]) == [[], []]
     recorder.calls.clear()
-    device.record(steps)
+    device.record(steps, "separate")
     early = [arguments for name, arguments in recorder.calls if name == "cuGraphAddDependencies_v2"]
     assert [(len(first), len(second), count) for _, first, second, _, count in early] == [(4, 4, 4), (1, 1, 1)]
 
