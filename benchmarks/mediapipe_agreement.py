@@ -231,28 +231,31 @@ SOLUTIONS = {
     "pose, pictures": ("street", "pose", "Pose", {"enable_segmentation": True, "static_image_mode": True}),
     "face_mesh": ("face turns", "face_mesh", "FaceMesh", {"refine_landmarks": True}),
     "holistic": ("person moves", "holistic", "Holistic", {"enable_segmentation": True}),
-    "holistic, whole person": ("whole person", "holistic", "Holistic", {"enable_segmentation": True}),
     "holistic, pictures": (
         "person moves",
         "holistic",
         "Holistic",
         {"enable_segmentation": True, "static_image_mode": True},
     ),
+    "holistic, whole person": ("whole person", "holistic", "Holistic", {"enable_segmentation": True}),
+    "holistic, face": ("person moves", "holistic", "Holistic", {}),
+    "holistic, face, whole person": ("whole person", "holistic", "Holistic", {}),
     "face_detection": ("portraits", "face_detection", "FaceDetection", {}),
     "face_detection, full range": ("portraits", "face_detection", "FaceDetection", {"model_selection": 1}),
     "selfie_segmentation": ("body moves", "selfie_segmentation", "SelfieSegmentation", {}),
     "selfie_segmentation, wide": ("body moves", "selfie_segmentation", "SelfieSegmentation", {"model_selection": 1}),
 }
-"""By name: the clip, the module, the class and its arguments."""
+"""By name: the clip, the module, the class and its arguments. The face of a whole person, which is of another network,
+is compared by itself."""
 
 
-PARTS = ("pose", "left_hand", "right_hand", "face")
+BODY, FACE = ("pose", "left_hand", "right_hand"), ("face",)
 
 
-def _solution(
-    library: Any, module: str, kind: str, arguments: dict[str, Any], api: fb.Backend | None = None
-) -> Callable[[Array, int], Found]:
+def _solution(name: str, library: Any, api: fb.Backend | None = None) -> Callable[[Array, int], Found]:
     """The function from a frame and its time, which is not used, to what a solution finds."""
+    _, module, kind, arguments = SOLUTIONS[name]
+    parts = FACE if "face" in name else BODY
     solution = getattr(getattr(library.solutions, module), kind)(**arguments)
     if api is not None and arguments.get("enable_segmentation"):
         solution.bind_masks([api.new_buffer(np.zeros(SIZE[0] * SIZE[1], np.float32))])
@@ -260,7 +263,7 @@ def _solution(
     def find(frame: Array, _: int) -> Found:
         result = solution.process(frame if api is None else _image(library, frame, api))
         lists = getattr(result, "multi_hand_landmarks", None) or getattr(result, "multi_face_landmarks", None) or []
-        lists = [*lists, *filter(None, (getattr(result, f"{part}_landmarks", None) for part in PARTS))]
+        lists = [*lists, *filter(None, (getattr(result, f"{part}_landmarks", None) for part in parts))]
         rows = _rows([each.landmark for each in lists])
         for detection in getattr(result, "detections", None) or []:
             points = detection.location_data.relative_keypoints
@@ -288,6 +291,7 @@ class Beside:
         counts = len(mine.landmarks), len(other.landmarks)
         self.counts.append(counts)
         if counts[0] == counts[1]:
+            mine = _in_order_of(other, mine)
             self.distances.append(_distances(mine, other))
             self.shapes += _shapes(mine, other)
             self.masks += [_overlap(x, y) for x, y in zip(mine.masks, other.masks, strict=True)]
@@ -299,13 +303,14 @@ class Beside:
         return int(mine), int(other)
 
     def figures(self) -> Figures:
-        """The columns of the table."""
+        """The columns of the table. Blendshapes and masks have their worst one, and the share within 0.02 and 0.99."""
         flat = np.concatenate([thing for frame in self.distances for thing in frame] or [np.zeros(1)])
         mine, other = self.tracks()
         return {
             "alike %": 100 * float(np.mean([one == two for one, two in self.counts])),
             "p50 %": 100 * np.percentile(flat, 50), "p99 %": 100 * np.percentile(flat, 99), "max %": 100 * flat.max(),
-            "blendshapes": max(self.shapes, default=0.0), "mask IoU": min(self.masks, default=1.0),
+            "blendshapes": max(self.shapes, default=0.0), "within %": _share([each <= 0.02 for each in self.shapes]),
+            "mask IoU": min(self.masks, default=1.0), "masks within %": _share([each >= 0.99 for each in self.masks]),
             "tracks": f"{mine} {other}",
         }  # fmt: skip
 
@@ -344,6 +349,19 @@ def compare(
         beside.add(a, b)
         floor.add(again(noisy, number * MILLISECONDS), b)
     return beside, floor
+
+
+def _share(hold: list[bool]) -> float:
+    """The share in %; all if there are none."""
+    return 100 * float(np.mean(hold)) if hold else 100.0
+
+
+def _in_order_of(other: Found, mine: Found) -> Found:
+    """Two things in the order in which they are nearer to the other's: a thing that is lost and found comes last."""
+    if len(mine.landmarks) != 2 or mine.landmarks[0].shape != mine.landmarks[1].shape:
+        return mine
+    turned = Found(mine.landmarks[::-1], mine.blendshapes[::-1], mine.masks[::-1])
+    return min((mine, turned), key=lambda found: sum(each.sum() for each in _distances(found, other)))
 
 
 def _overlap(a: Array, b: Array) -> float:
@@ -392,7 +410,7 @@ def main() -> None:
     parser.add_argument("--bundles", type=Path, default=Path())
     parser.add_argument("--photographs", type=Path)
     parser.add_argument("--frames", type=int, default=200)
-    parser.add_argument("--clip", action="append", choices=[*CLIPS])
+    parser.add_argument("--clip", action="append", choices=[*CLIPS, *SOLUTIONS])
     parser.add_argument("--mode", choices=("video", "image"), default="video")
     parser.add_argument("--write-reference", type=Path)
     parser.add_argument("--solutions", action="store_true")
@@ -411,7 +429,8 @@ def main() -> None:
     if (bus := photographs.get("bus")) is not None:
         photographs["man"] = man_of(bus)
     if arguments.solutions:
-        work = {name: (CLIPS[clip], partial(_made, rest)) for name, (clip, *rest) in SOLUTIONS.items()}
+        names = [name for name in SOLUTIONS if not arguments.clip or name in arguments.clip]
+        work = {name: (CLIPS[SOLUTIONS[name][0]], partial(_solution, name)) for name in names}
     else:
         tasks = {name: CLIPS[name] for name in arguments.clip or CLIPS}
         folder, mode = arguments.bundles, arguments.mode
@@ -420,7 +439,7 @@ def main() -> None:
     api = BY_NAME.get(arguments.texture or "")
     heading = False
     series: list[Series] = []
-    devices = [("CPU", f"{theirs.__name__} {theirs.__version__}")]
+    devices = [("CPU", f"{theirs.__name__} {getattr(theirs, '__version__', '')}".strip())]
     with api.open_context() if api else nullcontext():
         for name, (clip, make) in work.items():
             photograph = photographs.get(clip.photograph)
@@ -439,11 +458,6 @@ def main() -> None:
                 heading = True
             values = [f"{value:.4g}" if isinstance(value, float) else str(value) for value in figures.values()]
             print(f"| {name} | " + " | ".join(values) + " |", flush=True)
-
-
-def _made(rest: list[Any], library: Any, api: fb.Backend | None = None) -> Callable[[Array, int], Found]:
-    module, kind, given = rest
-    return _solution(library, module, kind, given, api)
 
 
 if __name__ == "__main__":

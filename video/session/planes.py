@@ -6,6 +6,7 @@ decoder's frames, which then go to the encoder.
 
 from __future__ import annotations
 
+from collections import deque
 from functools import partial
 from typing import Any
 
@@ -28,18 +29,17 @@ class Planes:
         self._every, self._network, self._times = work.every, network, times
         self._frames = source.frames(None if network.api.decodes else "cpu")
         self._number, self._ahead = 0, list[fb.Frame | fb.FramebindError | None]()
-        self._last: fb.Frame | None = None
-        self._previous: fb.Frame | None = None
+        self._latest = latest = deque[fb.Frame](maxlen=2)
+        """The frame that was taken last, behind the one before."""
         self._finder = work.finder(network, source.size)
-        self.mask = self._finder.mask
-        self.picture = MarkedFrames(lambda: self.last.planes, fb.video.Marks(), self._finder.paint)
+        self.mask = self._finder.mask  # below nothing refers to self: the next video takes over what this one compiled
+        self.picture = MarkedFrames(lambda: latest[-1].planes, fb.video.Marks(), self._finder.paint)
         self.copies = network.uploads
 
     @property
     def last(self) -> fb.Frame:
         """The frame that was taken last."""
-        assert self._last is not None, "no frame was taken"
-        return self._last
+        return self._latest[-1]
 
     def take(self) -> fb.Frame | None:
         """The next frame that counts; None at the end."""
@@ -50,7 +50,8 @@ class Planes:
                 raise frame
             self._number += 1
             if frame is None or number % self._every == 0:
-                self._previous, self._last = self._last, frame
+                if frame is not None:
+                    self._latest.append(frame)
                 return frame
 
     def find(self, frame: fb.Frame, *, in_full: bool) -> list[dict[str, Any]]:
@@ -73,7 +74,8 @@ class Planes:
         self._times.end()
 
     def _run(self, frame: fb.Frame, sampling: Sampling) -> Outputs:
-        outputs = self._network.run_on(frame, sampling, self._previous)
+        previous = self._latest[0] if len(self._latest) > 1 else None
+        outputs = self._network.run_on(frame, sampling, previous)
         self._decode()
         return outputs
 

@@ -25,6 +25,7 @@ from framebind.video.times import Times
 from framebind.video.work import Work
 from support.recording_driver import RecordingDriver
 from support.video.clips import write_clip
+from support.video.task_bundles import one_face
 
 ROOT = f"{Path(fb.__file__).parent}/"
 MOST_ON_GL, MOST_ON_CUDA = 300, 130
@@ -71,20 +72,39 @@ def test_a_frame_from_the_cpu_takes_few_python_functions(detector: str, tmp_path
     assert len(names) <= MOST_ON_GL, "\n".join(names)
 
 
+def surfaces_of_nvdec() -> Any:
+    """A source whose two surfaces come again and again."""
+    shapes = (48, 64), (24, 32, 2)
+    planes = [[fb.cuda.CudaArray.from_array(np.zeros(shape, np.uint8)) for shape in shapes] for _ in range(2)]
+    surfaces = [fb.Frame(fb.YuvPicture(each, width=64, height=48)) for each in planes]
+    return SimpleNamespace(size=(64, 48), frames=lambda context: itertools.cycle(surfaces))
+
+
+@pytest.mark.usefixtures("recorder")
+def test_the_next_video_takes_over_the_networks_of_a_bundle(tmp_path: Path) -> None:
+    (path := tmp_path / "small.task").write_bytes(one_face())
+    work = Work("face", str(path), options=ModelOptions(backend="cuda"))
+    gc.disable()
+    try:
+        with fb.cuda.CudaContext():
+            network = Network(path, work.options.options(path), api=DECODING)
+            for number in range(2):
+                planes = Planes(work, surfaces_of_nvdec(), network, Times())
+                fb.transfers.reset()
+                frame = planes.take()
+                assert frame is not None and planes.find(frame, in_full=True) is not None
+                assert (("upload", "constants of the model") in fb.transfers.by_reason) == (number == 0)
+                del planes
+            network.close()
+    finally:
+        gc.enable()
+
+
 def test_a_frame_of_nvdec_takes_few_python_functions(detector: str, recorder: RecordingDriver) -> None:
     """Its surfaces come again and again. The stand-in of the driver decodes nothing, and detects nothing."""
     work, path = Work("detect", detector, options=ModelOptions(backend="cuda")), find_model(detector)
     with fb.cuda.CudaContext():
-        shapes = (48, 64), (24, 32, 2)
-        surfaces = [
-            fb.Frame(
-                fb.YuvPicture(
-                    [fb.cuda.CudaArray.from_array(np.zeros(s, np.uint8)) for s in shapes], width=64, height=48
-                )
-            )
-            for _ in range(2)
-        ]
-        source: Any = SimpleNamespace(size=(64, 48), frames=lambda context: itertools.cycle(surfaces))
+        source = surfaces_of_nvdec()
         network = Network(path, work.options.options(path), api=DECODING)
         planes = Planes(work, source, network, Times())
 
