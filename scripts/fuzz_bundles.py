@@ -1,8 +1,9 @@
-"""Damages ``.task`` bundles and looks for crashes: ``python scripts/fuzz_bundles.py --count 20000``.
+"""Damages MediaPipe's files and looks for crashes: ``python scripts/fuzz_bundles.py --count 20000``.
 
-Bundles of five tasks, whose networks put out constants, are damaged: bytes of the archive; bytes of a network, of its
-metadata or of the canonical face, which are zipped again; and files that are missing, exchanged or empty. Each is
-opened by its task, which looks at a picture, in a separate process with bounded time and memory.
+Bundles of six tasks, whose networks put out constants, are damaged: bytes of the archive; bytes of a network, of its
+metadata or of the canonical face, which are zipped again; and files that are missing, exchanged or empty. So are the
+networks with metadata and labels of five tasks that take one network. Each is opened by its task, which looks at a
+picture, in a separate process with bounded time and memory.
 
 A mutant is found again by its number: ``--first 4711 --count 1``. Those that cause a signal, a hang or any exception
 except framebind's own and LiteRT's RuntimeError are printed, and the exit status is 1. POSIX only.
@@ -31,7 +32,20 @@ from framebind import mp
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
-from support.video.task_bundles import bundle, one_face, one_gesture, one_hand, one_person, one_whole, strokes_files
+from support.model_metadata import with_flatbuffer
+from support.tiny_models import constants
+from support.video.task_bundles import (
+    bundle,
+    found_at_anchors,
+    one_face,
+    one_gesture,
+    one_hand,
+    one_person,
+    one_whole,
+    selecting_detector,
+    strokes_files,
+    weighted,
+)
 
 MEMORY = 4 << 30
 SECONDS = 30
@@ -39,16 +53,19 @@ SECONDS = 30
 BATCH = 200
 """Mutants of a process."""
 WORDS = (0, 1, 2, 0x7F, 0x80, 0xFF, 0xFFFF, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF)
+NETWORK = ""
+"""The name of a network that is in no bundle."""
 vision = mp.tasks.vision
 
 
 class Subject(NamedTuple):
-    """A task and a bundle for it."""
+    """A task, and a bundle or a network for it."""
 
     task: Any
     options: Any
     arguments: dict[str, Any]
     files: dict[str, bytes]
+    """Those of the bundle; or NETWORK alone."""
 
 
 def files_of(content: bytes) -> dict[str, bytes]:
@@ -81,7 +98,30 @@ def subjects() -> list[Subject]:
         Subject(vision.GestureRecognizer, vision.GestureRecognizerOptions, {}, files_of(one_gesture())),
         Subject(vision.HolisticLandmarker, vision.HolisticLandmarkerOptions, whole, files_of(one_whole())),
         Subject(vision.InteractiveSegmenter, vision.InteractiveSegmenterOptions, {}, strokes_files(0, [1, 1, 1])),
+        *networks(),
     ]
+
+
+def networks() -> list[Subject]:
+    """The tasks that take one network, and networks with metadata for them."""
+    face = found_at_anchors(896, 16, {272: (3.0, [0, 0, 32, 32, -5, -5, 5, -5, *[0] * 8])})
+    scores = constants(np.linspace(0, 1, 8, dtype=np.float32)[None], side=16, gain=2)
+    made = {
+        "FaceDetector": constants(*face, side=128, gain=0.5),
+        "ObjectDetector": selecting_detector(),
+        "ImageClassifier": scores,
+        "ImageEmbedder": scores,
+        "ImageSegmenter": weighted([(1, 24, 32, 3)], 0, np.eye(3)),
+    }
+    labels = {("labels.txt", ""): "\n".join("abcdefgh"), ("labels-de.txt", "de"): "\n".join("hgfedcba")}
+    return [
+        Subject(
+            getattr(vision, name), getattr(vision, f"{name}Options"),
+            {"output_category_mask": True} if name == "ImageSegmenter" else {},
+            {NETWORK: with_flatbuffer(content, mean=[127.5], std=[127.5], labels=labels)},
+        )
+        for name, content in made.items()
+    ]  # fmt: skip
 
 
 def damaged(content: bytes, chance: random.Random) -> bytes:
@@ -104,9 +144,11 @@ def damaged(content: bytes, chance: random.Random) -> bytes:
 
 
 def mutant(number: int, all_subjects: list[Subject]) -> tuple[Subject, bytes]:
-    """The task of a number, and its damaged bundle."""
+    """The task of a number, and its damaged file."""
     chance = random.Random(number)
     subject = chance.choice(all_subjects)
+    if NETWORK in subject.files:
+        return subject, damaged(subject.files[NETWORK], chance)
     files, kind = dict(subject.files), chance.randrange(8)
     name = chance.choice([*files])
     if kind < 2:
@@ -127,7 +169,8 @@ def use(task: Any, image: Any) -> None:
         points = [vision.InteractiveSegmenterStrokePoint(0.2, 0.3), vision.InteractiveSegmenterStrokePoint(0.6, 0.8)]
         task.segment([vision.InteractiveSegmenterStroke(vision.InteractiveSegmenterBrushMode.POSITIVE, points, True)])
     else:
-        (task.recognize if hasattr(task, "recognize") else task.detect)(image)
+        verbs = "recognize", "detect", "segment", "classify", "embed"
+        next(getattr(task, verb) for verb in verbs if hasattr(task, verb))(image)
 
 
 def attempt(number: int, all_subjects: list[Subject]) -> str:

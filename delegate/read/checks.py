@@ -13,6 +13,7 @@ from typing import Any
 
 from ...interop.errors import ModelError
 from ...kernels.registry import OPERATORS
+from .flex import READ_BY_LITERT, check_flexible
 from .model import NUMPY_TYPES, OPTIONAL, RawOperator, Subgraph
 from .quantization import check_scales
 from .types import mistyped_outputs
@@ -53,8 +54,11 @@ def check_subgraph(where: str, subgraph: Subgraph) -> None:
     """Raise ModelError, naming operator and tensor, if the operators do not fit together."""
     _check_order(where, subgraph)
     for operator in subgraph.operators:
-        if not operator.custom:
-            label = f"{where}, operator {operator.index} {operator.name}"
+        label = f"{where}, operator {operator.index} {operator.name}"
+        if operator.custom:
+            if operator.name in READ_BY_LITERT and operator.options:
+                check_flexible(label, bytes(operator.options))
+        else:
             _check_operands(label, operator)
             check_scales(label, operator, subgraph.tensors)
     _check_unpacked(where, subgraph)

@@ -8,7 +8,7 @@ import sys
 from support.environment import ROOT
 
 COUNT = 120
-ONCE_WRONG = 348
+ONCE_WRONG = 3067
 """A mutant whose landmarks lay at one place, so that its mask's matrix had no inverse."""
 
 

@@ -20,6 +20,8 @@ from .options import BaseOptions
 
 Array = npt.NDArray[Any]
 
+MOST_PIXELS = 1 << 22
+"""The most pixels of an input: a damaged file may claim any number, and the networks of tasks have 512x512 at most."""
 _DELEGATES = {BaseOptions.Delegate.CPU: "cpu", BaseOptions.Delegate.GPU: "gpu"}
 
 
@@ -55,6 +57,8 @@ class TaskNetwork:
     def expect(self, input_shape: tuple[int, ...], *outputs: tuple[int, ...]) -> TaskNetwork:
         """This network, if its first input and first outputs have these shapes; -1 fits any side."""
         check_shapes(self.name, self.shapes, self.outputs, input_shape, outputs)
+        if len(self.shapes[0]) == 4 and self.side[0] * self.side[1] > MOST_PIXELS:
+            raise fb.ModelError(f"{self.name} has an input {self.shapes[0]}; tasks take {MOST_PIXELS:,} pixels at most")
         return self
 
     @property
