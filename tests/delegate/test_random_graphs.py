@@ -13,6 +13,7 @@ from framebind.tools.certify.worker import run_on_device
 from null_programs import program_on_null
 from shrink import shrink
 from support.model_runs import backend_of
+from support.stray_reads import stray_reads
 
 GRAPHS = 300
 """Graphs of seeds from 0. All are lowered in each session; the tiers say how many run on which device."""
@@ -26,6 +27,14 @@ def test_every_operator_of_a_graph_is_claimed_and_lowered(first: int) -> None:
         reasons, program = program_on_null(case_of(recipe).model, "f16" if recipe.half else "f32")
         assert reasons == {}, str(recipe)
         assert program is not None and program.record().steps, str(recipe)
+        assert stray_reads(program) == [], str(recipe)
+
+
+def test_steps_in_another_order_read_what_is_not_there() -> None:
+    _, program = program_on_null(case_of(draw(0)).model)
+    assert program is not None and stray_reads(program) == []
+    program.compiled.lowered.launches.reverse()
+    assert stray_reads(program)
 
 
 @pytest.mark.parametrize("gpu", ["gl", "cl:pocl"], indirect=True)
