@@ -68,6 +68,15 @@ def test_modules_are_imported_by_mediapipes_paths() -> None:
         _import_all("mediapipe", IMPORTS)
 
 
+def test_what_is_not_there_is_said() -> None:
+    with pytest.raises(AttributeError, match=r"no mp\.solutions\.objectron: docs/from-mediapipe\.md"):
+        _ = mp.solutions.objectron
+    with pytest.raises(AttributeError, match=r"no mp\.tasks\.text, only mp\.tasks\.vision"):
+        _ = mp.tasks.text
+    with pytest.raises(ValueError, match="did the camera or the file give a frame"):
+        mp.Image(mp.ImageFormat.SRGB, None)  # pyright: ignore[reportArgumentType]
+
+
 def test_a_place_becomes_a_pixel() -> None:
     to_pixel = mp.solutions.drawing_utils._normalized_to_pixel_coordinates
     assert to_pixel(0.5, 1.0, 640, 480) == (320, 479) and to_pixel(1.1, 0.5, 640, 480) is None

@@ -73,6 +73,8 @@ class Image:
     """
 
     def __init__(self, image_format: ImageFormat, data: Array) -> None:
+        if data is None:
+            raise TaskError("an image has data, and this is None: did the camera or the file give a frame?")
         array = np.asarray(data)
         if array.ndim not in (2, 3):
             raise TaskError(f"Unsupported number of dimensions:{array.ndim}. Give (height, width[, channels])")
