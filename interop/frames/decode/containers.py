@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -189,6 +190,11 @@ class VideoPackets:
         """The reason of FFmpeg's error, in words."""
         if isinstance(error, load_av().error.ExitError):  # of the time limit
             return f"no packet came for {self._limits[1]:g} seconds"
+        if error.errno == errno.EIO and "mp4" in self.container.format.name and "://" in str(self.source):
+            return (
+                f"{error.strerror}. A video whose index is at its end needs a server that sends parts of files (byte "
+                "ranges): download it, or write it with '-movflags faststart'"
+            )
         return str(error.strerror)
 
     def close(self) -> None:

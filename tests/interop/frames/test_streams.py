@@ -49,6 +49,15 @@ def read_all(reader: StreamReader) -> list[float]:
     return times
 
 
+def test_a_video_behind_a_server_without_byte_ranges(live_server: LiveServer, tmp_path: Path) -> None:
+    clip = write_clip(tmp_path / "clip.mp4").read_bytes()
+    index = clip.index(b"moov") - 4
+    far = (1 << 22).to_bytes(4, "big") + b"free" + bytes((1 << 22) - 8)  # FFmpeg keeps what it read last
+    live_server.files["/clip.mp4"] = clip[:index] + far + clip[index:]
+    with pytest.raises(fb.SourceError, match="A video whose index is at its end needs a server"):
+        open_stream(live_server.address.replace("live.ts", "clip.mp4"), IMPATIENT)
+
+
 def test_a_stream_that_is_lost_is_connected_again_on_one_clock(
     live_server: LiveServer, recording: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
