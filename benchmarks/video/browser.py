@@ -1,6 +1,6 @@
 """Measures a camera in browsers: viewers by WebRTC (aiortc, in processes of their own), frames, delays and CPU time.
 
-    python benchmarks/video/browser.py [--viewers 20] [--seconds 10] [--size 1280x720] [--fps 30]
+    python benchmarks/video/browser.py [--viewers 20] [--seconds 10] [--size 1280x720] [--fps 30] [--json FILE]
 
 The pictures are arrays, so that no GPU works. CPU seconds are those of this process, which converts, encodes and sends;
 those of the encoder are its thread's and the native ones, which are its own.
@@ -13,15 +13,22 @@ import contextlib
 import http.client
 import json
 import multiprocessing
+import sys
 import time
+from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import urlsplit
 
 import numpy as np
 import typer
-from thread_seconds import NATIVE, thread_seconds
 
 import framebind as fb
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+import samples
+from samples import Series
+from thread_seconds import NATIVE, thread_seconds
 
 
 async def view(address: str, seconds: float) -> tuple[int, float]:
@@ -65,8 +72,9 @@ def main(
     seconds: float = 10.0,
     size: str = "1280x720",
     fps: float = 30.0,
+    json_file: Annotated[Path | None, typer.Option("--json")] = None,
 ) -> None:
-    """Show moving pictures to the viewers, and print what they got."""
+    """Show moving pictures to the viewers, and print what they got; ``--json`` gets it, too."""
     width, height = map(int, size.split("x"))
     rng = np.random.default_rng(0)
     still = np.repeat(np.repeat(rng.integers(0, 256, (height // 8 + 1, width // 8 + 1, 4), np.uint8), 8, 0), 8, 1)
@@ -88,9 +96,14 @@ def main(
     print(f"{size} at {fps:g} frames per second, {viewers} viewers in one process, {wall:.1f} s, {count} pictures put")
     print(f"frames per viewer: {min(frames)} to {max(frames)}; first after {min(first):.2f} to {max(first):.2f} s")
     encoder = 100 * (took.get(NATIVE, 0.0) + took["framebind encodes a camera"]) / wall
-    print(
-        f"CPU of the encoder: {encoder:.0f}% of a core; of all else: {100 * sum(took.values()) / wall - encoder:.0f}%"
-    )
+    rest = 100 * sum(took.values()) / wall - encoder
+    print(f"CPU of the encoder: {encoder:.0f}% of a core; of all else: {rest:.0f}%")
+    if json_file is not None:
+        decoded = f"{min(frames)} to {max(frames)} of {count}"
+        labels = {"viewers": viewers, "size": size, "decoded": decoded, "first_ms": round(1e3 * max(first))}
+        parts = {"encoder": encoder, "all else": rest}
+        series = [Series({**labels, "thread": thread}, [share]) for thread, share in parts.items()]
+        samples.write(json_file, samples.measured("browser", [], "% of a core", series))
 
 
 if __name__ == "__main__":
