@@ -4,7 +4,7 @@ python benchmarks/one_dispatch.py --backend opencl --check 10000 [MODEL ...]
 python benchmarks/one_dispatch.py --backend opengl --way parts [MODEL ...]
 python benchmarks/one_dispatch.py --backend cuda --way full --check 1000 [MODEL ...]
 
-*full* is a graph of CUDA whose kernels start after the previous one has ended; separate dispatches start earlier.  Each
+*full* is a graph of CUDA whose kernels start after the previous one has ended; separate dispatches start earlier. Each
 run of the comparison takes the next of three frames. The arena has the values of the previous frame, or is filled with
 NaN before each hundredth frame, so that a step that reads too early gives a wrong result.
 """

@@ -1,4 +1,4 @@
-"""A file of named sections of bytes that only its owner can have written. It is read completely or not at all.  The
+"""A file of named sections of bytes that only its owner can have written. It is read completely or not at all. The
 format, with all numbers little-endian: 8 bytes of MAGIC; the digest of the rest (digest.py); 32 bytes of the key; the
 number of sections in 4 bytes; then for each section the length of its name in 2 bytes, the length of its data in 8, its
 name and its data. The parts of the digest are the key with the number of sections, and what is before the data and the

@@ -1,4 +1,4 @@
-"""Tensors that consist of rows of others, made by SLICE and CONCATENATION without a copy.  A loop that fills a list
+"""Tensors that consist of rows of others, made by SLICE and CONCATENATION without a copy. A loop that fills a list
 writes each step's row between two slices of the previous list, so each step copies all rows. Over all steps, the slices
 are the rows that earlier steps wrote, and the list is their concatenation.
 """

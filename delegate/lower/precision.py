@@ -1,5 +1,5 @@
 """Storage of each intermediate tensor: halves if nothing is lost, as for numbers of steps of quantized tensors and
-enlarged copies of halves; halves around instance norms, if 16 bits are allowed; else f32.  A normalization rescales its
+enlarged copies of halves; halves around instance norms, if 16 bits are allowed; else f32. A normalization rescales its
 input, so rounding errors there do not spread; its tensors are also the largest of their networks. Halves everywhere
 miss the error bound: docs/decisions/0007-f32-except-norms.md. pack.py chooses the storage of constants.
 

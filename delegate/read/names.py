@@ -1,4 +1,4 @@
-"""Names of tensors, subgraphs and custom operators in printable form.  A file may have any names, and messages with
+"""Names of tensors, subgraphs and custom operators in printable form. A file may have any names, and messages with
 them are printed on terminals. The reader passes every name through ``safe_name``, so no other code gets a file's raw
 name.
 """

@@ -1,4 +1,4 @@
-"""Quantization parameters of a file, checked, because LiteRT's kernels rely on them.  LiteRT aborts the process, or
+"""Quantization parameters of a file, checked, because LiteRT's kernels rely on them. LiteRT aborts the process, or
 crashes, at a scale that is not a positive number, at a zero point outside the type, at 8-bit sums and comparisons
 without a scale, and at sums of much larger scale than their result. This was found with ai-edge-litert 2.3.0, operator
 by operator, with and without XNNPACK.

@@ -2,7 +2,7 @@
 
 TFLite aligns shapes at the last dimension to broadcast, BHWC by meaning. A [w, c] beside a [b, h, w, c] is one row of
 it, but its BHWC form has w as the batch. Such an operand is read through a reshape to the output's rank, or, if
-constant, gets that shape.  With rank 5 and more, all dimensions before the last three are the batch in BHWC. A reshape
+constant, gets that shape. With rank 5 and more, all dimensions before the last three are the batch in BHWC. A reshape
 keeps the order of values in memory. So an operator that distinguishes these dimensions becomes one of rank 4 at most
 between reshapes, most of which cost nothing. An operator that only moves values by strides absorbs the reshapes around
 it. An operand that broadcasts along only some of these dimensions is repeated along the others first.

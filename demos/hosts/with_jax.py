@@ -1,4 +1,4 @@
-"""JAX: a model reads each array that JAX computes, and JAX reads the model's result, both by DLPack.  JAX's arrays
+"""JAX: a model reads each array that JAX computes, and JAX reads the model's result, both by DLPack. JAX's arrays
 never change, and it has no stream to share. So each frame is a new array, which is bound in place, and the result is in
 an array of framebind. The GPU waits at both transitions, not the CPU.
 """

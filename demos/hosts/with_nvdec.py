@@ -1,4 +1,4 @@
-"""PyAV and NVDEC: the GPU decodes a video, and a model reads luma and chroma in the decoder's memory.  No RGB frame is
+"""PyAV and NVDEC: the GPU decodes a video, and a model reads luma and chroma in the decoder's memory. No RGB frame is
 made, and no frame comes to the CPU, except painted frames for the encoder of --output.
 """
 

@@ -1,4 +1,4 @@
-"""OpenCV: its VideoCapture reads a webcam, and framebind's window shows the frames as a model paints them.  One copy is
+"""OpenCV: its VideoCapture reads a webcam, and framebind's window shows the frames as a model paints them. One copy is
 made per frame: the upload to a texture. cv2.imshow would need the result in CPU memory, a second copy.
 ``fb.open_source`` also reads cameras, on its own thread and without the conversion on the CPU.
 """
