@@ -141,7 +141,7 @@ class Lowered:
     def parent(self, tensor: TensorId) -> TensorId:
         """The tensor in whose memory this one lies; the tensor itself if it has its own memory."""
         whole = tensor.tensor if isinstance(tensor, Frame) else tensor
-        alias = self.alias(whole)
+        alias = self.aliases.get(whole) if isinstance(whole, int) else None
         return whole if alias is None else alias.parent
 
     def slice_count(self, tensor: TensorId) -> int:

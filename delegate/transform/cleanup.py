@@ -25,7 +25,7 @@ def remove_unread(graph: Graph) -> None:
 
 
 def _is_needed(graph: Graph, tensor: int) -> bool:
-    return tensor in graph.outputs or (graph.tensors[tensor].constant is None and bool(graph.readers(tensor)))
+    return tensor in graph.outputs or (graph.tensors[tensor].constant is None and graph.is_read(tensor))
 
 
 def remove_identities(graph: Graph) -> None:

@@ -117,6 +117,10 @@ class Graph:
         readers = self._readers.get(tensor, ())
         return sorted(readers, key=self.position) if len(readers) > 1 else list(readers)
 
+    def is_read(self, tensor: int) -> bool:
+        """Whether a node reads a tensor."""
+        return bool(self._readers.get(tensor))
+
     def sole_reader(self, tensor: int) -> Node | None:
         """The only node that reads a tensor, if it reads it once.
 
