@@ -73,7 +73,8 @@ class AbsentModules(MetaPathFinder, Loader):
 
     def create_module(self, spec: ModuleSpec) -> Any:
         module = mock.MagicMock(__name__=spec.name, __path__=[], __spec__=spec)
-        module.HolisticResult.return_value.face_blendshapes.classification = [mock.MagicMock()]  # they are asked for
+        whole = module.holistic_result_pb2.HolisticResult.return_value
+        whole.face_blendshapes.classification = [mock.MagicMock()]  # they are asked for if the expected result has some
         return module
 
     def exec_module(self, module: ModuleType) -> None:
@@ -85,14 +86,16 @@ class Files:
 
     def __init__(self, task: str, bundles: Path, photograph: Path, folder: Path) -> None:
         self._task, self._bundles, self._folder = task, bundles, folder
-        persons = task in ("pose_landmarker", "holistic_landmarker")
+        persons = task == "pose_landmarker"
         source = photograph if persons else HAND_PICTURE if task == "hand_landmarker" else PHOTOGRAPH
         picture = read_picture(source)
         if picture is None:
             raise SystemExit(f"'{source}' is no picture")
         self._picture = man_of(picture) if persons else picture
         if task == "holistic_landmarker":
-            self._picture = cv2.resize(self._picture, HOLISTIC_SIZE)
+            width, height = HOLISTIC_SIZE
+            self._picture = np.full((height, width, 3), 128, np.uint8)
+            self._picture[-width:] = cv2.resize(picture, (width, width))
 
     def path(self, wanted: str) -> str:
         """The path of a file, which is there unless it is a model that is not to be had."""

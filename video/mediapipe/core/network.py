@@ -79,7 +79,10 @@ class TaskNetwork:
             self._interpreter.allocate_tensors()
             self._is_allocated = True
         for (tensor, kind), value in zip(self._inputs, values, strict=True):
-            self._interpreter.set_tensor(tensor, np.ascontiguousarray(value, kind))
+            try:
+                self._interpreter.set_tensor(tensor, np.ascontiguousarray(value, kind))
+            except ValueError as error:  # LiteRT's: a network before it gives another shape than its file declares
+                raise fb.ModelError(f"{self.name} does not take what it is given: {error}") from error
         self._interpreter.invoke()
         return [_real(self._output(tensor), *scale) for tensor, scale in self._outputs]
 
