@@ -124,7 +124,7 @@ def launches(target: Target, bound: Bound, tiles: int) -> Iterator[tuple[str, La
     bias, weights = pack_bias(None, channels), bound.operation.weights
     for tile in warpgroup_candidates(window, bound.src.shape, grid, target)[:tiles]:
         choice = TuningChoice("warpgroup_conv", (tile,))
-        launch = launch_warpgroups(lowering, 0, window, grid, lambda: weights, bias, choice)
+        (launch,) = launch_warpgroups(lowering, 0, window, grid, lambda: weights, bias, choice)
         octets = {"OCTETS": int(depth % 2 == 0)}
         yield f"warpgroup_conv {tuple(tile)}", replace(launch, constants=launch.constants | octets)
 

@@ -139,8 +139,10 @@ class Launch:
     fusion: Fusion = Fusion()
     integers: bool | None = None
     """Whether the kernel computes on int32; None: if the node does."""
-    halves: Launch | None = None
-    """The launch that takes this one's place if "src" is kept as halves and nothing is fused into its reads."""
+    halves: tuple[Launch, ...] = ()
+    """The launch or the two that take this one's place if "src" is kept as halves and nothing is fused into its reads.
+    The first reads "src", the last writes "dst".
+    """
 
     @property
     def multiplies_bytes(self) -> bool:

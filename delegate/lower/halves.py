@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from ...kernels.operation import Launch
@@ -15,12 +15,10 @@ def take_halves(lowered: Lowered, storages: Mapping[TensorId, Storage]) -> Lower
     """Replace each launch whose "src" and weights are kept as halves by its ``halves``, unless something is fused into
     its reads.
     """
-    if not lowered.target.halves:
-        return lowered
-    for i, entry in enumerate(lowered.launches):
-        halves = entry.launch.halves
-        if halves is not None and storages.get(entry.launch.reads["src"]) == "f16" and _is_plain(entry):
-            lowered.launches[i] = replace(entry, launch=_with_tensors(halves, entry.launch, lowered))
+    for entry in lowered.launches if lowered.target.halves else ():
+        if entry.launch.halves and storages.get(entry.launch.reads["src"]) == "f16" and _is_plain(entry):
+            at = lowered.launches.index(entry)
+            lowered.launches = [*lowered.launches[:at], *_of_halves(entry, lowered), *lowered.launches[at + 1 :]]
     return lowered
 
 
@@ -29,15 +27,23 @@ def _is_plain(entry: LabelledLaunch) -> bool:
     return not (fused or entry.exact or entry.rounds or entry.integers)
 
 
-def _with_tensors(halves: Launch, launch: Launch, lowered: Lowered) -> Launch:
-    """The launch for what the other one reads and writes. OCTETS: two slices of a pixel are 16 bytes at a multiple of
-    16.
-    """
+def _of_halves(entry: LabelledLaunch, lowered: Lowered) -> Iterator[LabelledLaunch]:
+    """The launches in the place of one, for what that reads and writes. The last one has its epilogue."""
+    old, (first, *others) = entry.launch, entry.launch.halves
+    first = replace(first, reads=old.reads, constants=first.constants | {"OCTETS": _octets(old, lowered)})
+    if not others:
+        yield replace(entry, launch=replace(first, writes=old.writes, epilogue=old.epilogue))
+        return
+    yield replace(entry, launch=first, epilogue=())
+    (last,) = others
+    last = replace(last, writes=old.writes, epilogue=old.epilogue)
+    yield replace(entry, launch=last, number=lowered.count)
+    lowered.count += 1
+
+
+def _octets(launch: Launch, lowered: Lowered) -> int:
+    """1 if two slices of a pixel of "src" are 16 bytes at a multiple of 16, else 0."""
     source = launch.reads["src"]
     alias = lowered.alias(source)
     offset, stride = (0, slices(lowered.shape(source)[3])) if alias is None else (alias.start, alias.pixel_stride)
-    octets = int(offset % 2 == stride % 2 == slices(lowered.shape(source)[3]) % 2 == 0)
-    return replace(
-        halves, reads=launch.reads, writes=launch.writes, epilogue=launch.epilogue,
-        constants=halves.constants | {"OCTETS": octets},
-    )  # fmt: skip
+    return int(offset % 2 == stride % 2 == slices(lowered.shape(source)[3]) % 2 == 0)

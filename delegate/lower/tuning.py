@@ -77,7 +77,7 @@ def lower_tuned(graph: Graph, target: Target, tuning: Tuning) -> Lowered:
 
 def choices_by_key(launches: Sequence[LabelledLaunch]) -> dict[str, TuningChoice[Any]]:
     """The decisions that launches follow, or those that take their places, each once."""
-    choices = [launch.choice for entry in launches for launch in (entry.launch, entry.launch.halves) if launch]
+    choices = [launch.choice for entry in launches for launch in (entry.launch, *entry.launch.halves)]
     return {choice.key: choice for choice in choices if choice is not None}
 
 

@@ -43,7 +43,15 @@ from .heuristics import (
     WARP_TILES_PRODUCTS,
     WARP_TILES_START,
 )
-from .matrix_conv import matrix_constants, matrix_memory, matrix_tile_candidates, slice_ownership, uses_matrix_units
+from .matrix_conv import (
+    MatrixTile,
+    matrix_constants,
+    matrix_memory,
+    matrix_tile_candidates,
+    slice_ownership,
+    tile_of_halves,
+    uses_matrix_units,
+)
 from .matrix_patch import launch_matrix_patches, uses_patches
 from .packing import pack_bias, pack_fragments, pack_weights, whole_slices
 from .patch_conv import launch_patches
@@ -75,19 +83,32 @@ class Convolution(Operation):
     def lower(self, lowering: Lowering) -> list[Launch]:
         launch = launch_convolution(lowering, lowering.inputs[0], self)
         fusion = replace(launch.fusion, convolution=self)
-        return [replace(launch, fusion=fusion, halves=self._by_warpgroups(lowering))]
+        halves = self._by_warpgroups(lowering) or launch_of_halves(lowering, lowering.inputs[0], self, launch)
+        return [replace(launch, fusion=fusion, halves=halves)]
 
-    def _by_warpgroups(self, lowering: Lowering) -> Launch | None:
-        """The launch by warpgroups for halves, if the device has them and they are faster."""
+    def _by_warpgroups(self, lowering: Lowering) -> tuple[Launch, ...]:
+        """The launches by warpgroups for halves, if the device has them and they are faster."""
         reads, writes = (lowering.shape(tensor) for tensor in (lowering.inputs[0], lowering.outputs[0]))
         grid = Grid((writes[1], writes[2]), slices(writes[3]))
         most = _clocks_by_warps(reads, writes, self.window)
         least = TILED_LEAST_POINTWISE if math.prod(self.window.size) == 1 else 0  # shorter ones were not measured
         choice = warpgroup_choice(lowering, lowering.inputs[0], self.window, grid, least, most)
         if choice is None or self.by_bytes:
-            return None
+            return ()
         weights, bias = partial(whole_slices, self.weights), pack_bias(self.bias, writes[3])
         return launch_warpgroups(lowering, lowering.inputs[0], self.window, grid, weights, bias, choice)
+
+
+def launch_of_halves(
+    lowering: Lowering, source: TensorId, operation: Convolution, launch: Launch
+) -> tuple[Launch, ...]:
+    """The launch of a 1x1 window by matrix units that takes the place of ``launch`` if the source is kept as halves;
+    none if there is too little work for its tile.
+    """
+    (batch, rows, columns, channels), depth = lowering.shape(lowering.outputs[0]), slices(lowering.shape(source)[3])
+    tile = tile_of_halves(batch * rows * columns, channels, depth, lowering.target)
+    pointwise = math.prod(operation.window.size) == 1 and launch.kernel == "matrix_conv" and not operation.by_bytes
+    return (_launch_warp_tiles(lowering, source, operation, tile),) if tile is not None and pointwise else ()
 
 
 def launch_convolution(lowering: Lowering, source: TensorId, operation: Convolution) -> Launch:
@@ -167,15 +188,18 @@ def _clocks_by_warps(reads: Shape, writes: Shape, window: Window) -> float:
     return WARP_TILES_START + math.prod(writes) * math.prod(window.size) * reads[3] / WARP_TILES_PRODUCTS
 
 
-def _launch_warp_tiles(lowering: Lowering, source: TensorId, operation: Convolution) -> Launch:
-    """One dispatch by matrix units, in which each warp loads its own fragments."""
+def _launch_warp_tiles(
+    lowering: Lowering, source: TensorId, operation: Convolution, first: MatrixTile | None = None
+) -> Launch:
+    """One dispatch by matrix units, in which each warp loads its own fragments. ``first``: the likeliest tile."""
     (_, height, width, depth), (batch, rows, columns, channels) = (
         lowering.shape(tensor) for tensor in (source, lowering.outputs[0])
     )
     taps, by_bytes = math.prod(operation.window.size), operation.by_bytes
     sizes = (batch * rows * columns, channels, taps, slices(depth // 2 if by_bytes else depth))
-    key = f"matrix_conv {sizes}{' bytes' if by_bytes else ''}"
-    choice = TuningChoice(key, matrix_tile_candidates(*sizes, lowering.target))
+    key = f"matrix_conv {sizes}{' bytes' if by_bytes else ' halves' if first else ''}"
+    candidates = (*([first] if first else []), *matrix_tile_candidates(*sizes, lowering.target))
+    choice = TuningChoice(key, tuple(dict.fromkeys(candidates)))
     tile = lowering.target.take(choice)
     division, group_count = matrix_constants(*sizes, tile, lowering.group_size)
     constants = operation.window.constants(height, width) | division | ({"BYTES": 1} if by_bytes else {})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from ...tensor import LARGEST_RANK
 from ..arguments import activation_epilogue, computed_bias, optional_bias, require_float, widening
 from ..movement.reshape import launch_reshape
 from ..window import VALID, Window
-from .conv import Convolution, launch_convolution
+from .conv import Convolution, launch_convolution, launch_of_halves
 from .matmul import launch_product
 
 
@@ -65,7 +65,8 @@ class FullyConnected(Operation):
         convolution = Convolution(
             window, weights.reshape(units, 1, 1, length), self.bias, integer_weights=self.integer_weights
         )
-        return [*launches, launch_convolution(lowering, source, convolution)]
+        launch = launch_convolution(lowering, source, convolution)
+        return [*launches, replace(launch, halves=launch_of_halves(lowering, source, convolution, launch))]
 
 
 def _parse(node: TfliteNode) -> Parsed:

@@ -157,6 +157,12 @@ FMA_STEP, FMA_BLOCK = 62, 690
 FMA_CANDIDATES = 4
 """The number of tiles that ``SUSTAINED_SPEED`` measures."""
 
+HALVES_TILE, HALVES_LEAST_STEPS, HALVES_STEPS, HALVES_WARPS = (2, 4), 4, 12, 768
+"""The rows and columns of a warp's tile of a 1x1 window over halves, the fewest and the most steps of a warp, and the
+fewest warps: each fragment is multiplied more often. From a sweep of tiles of eight layers of tokens on an H200; with
+two steps a frame of segformer_b0 was longer.
+"""
+
 # warpgroup_conv.kern: products of warpgroups
 
 WARPGROUP_PARTS, WARPGROUP_PLANES = (1, 2, 3, 4, 6), (2, 3, 4, 6, 8, 16)

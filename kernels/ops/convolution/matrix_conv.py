@@ -7,7 +7,16 @@ from typing import NamedTuple
 
 from ...operation import LocalArrays, SliceOwnership
 from ...target import Target
-from .heuristics import INVOCATIONS_PER_WARP, MATRIX_COLUMNS, MATRIX_LEAST_PIXELS, MATRIX_LONG_SUM
+from .heuristics import (
+    HALVES_LEAST_STEPS,
+    HALVES_STEPS,
+    HALVES_TILE,
+    HALVES_WARPS,
+    INVOCATIONS_PER_WARP,
+    MATRIX_COLUMNS,
+    MATRIX_LEAST_PIXELS,
+    MATRIX_LONG_SUM,
+)
 
 WARP = 32
 """Invocations that compute a product of fragments together."""
@@ -63,6 +72,18 @@ def choose_matrix_tile(pixels: int, channels: int, taps: int, depth: int, target
     while split < most and (split * tiles < wanted or steps >= MATRIX_LONG_SUM * split):
         split *= 2
     return MatrixTile(rows, columns, split, _choose_batch(steps, split, taps, depth))
+
+
+def tile_of_halves(pixels: int, channels: int, depth: int, target: Target) -> MatrixTile | None:
+    """The tile for a 1x1 window over halves; None if there is too little work for it."""
+    (rows, columns), steps, split = HALVES_TILE, -(-depth // 4), 1
+    while split < _most_warps(depth, target) and steps > HALVES_STEPS * split:
+        split *= 2
+    warps = -(-pixels // (16 * rows)) * -(-channels // (8 * columns)) * split
+    worth = warps >= HALVES_WARPS and steps >= HALVES_LEAST_STEPS and channels >= 8 * columns
+    if not (target.matrix_units and target.halves and worth):
+        return None
+    return MatrixTile(rows, columns, split, 3 if steps <= 6 * split else 2)
 
 
 def _most_warps(terms: int, target: Target) -> int:

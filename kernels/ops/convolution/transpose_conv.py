@@ -121,11 +121,11 @@ class TransposeConvolution(Operation):
             return launch_fma_tiles(lowering, source, window, grid, weights, bias, plain)
         return None
 
-    def _by_warpgroups(self, lowering: Lowering, window: Window, grid: Grid) -> Launch | None:
+    def _by_warpgroups(self, lowering: Lowering, window: Window, grid: Grid) -> tuple[Launch, ...]:
         """One dispatch by warpgroups for halves, if the device has them and they are faster."""
         choice = warpgroup_choice(lowering, lowering.inputs[0], window, grid)
         if choice is None or self.by_bytes:
-            return None
+            return ()
         weights, bias = partial(self._forward_weights, window.size), pack_bias(self.bias, self.weights.shape[0])
         return launch_warpgroups(lowering, lowering.inputs[0], window, grid, weights, bias, choice)
 

@@ -124,7 +124,7 @@ def _tap_step(window: Window) -> int:
 def launch_warpgroups(
     lowering: Lowering, source: TensorId, window: Window, grid: Grid, weights: Callable[[], np.ndarray],
     bias: PackedArray, choice: TuningChoice[WarpgroupTile],
-) -> Launch:  # fmt: skip
+) -> tuple[Launch, ...]:  # fmt: skip
     """One dispatch. ``weights`` makes an array of (4 * grid.slices, H, W, I) for the window and the input channels."""
     shape, group_size, target = lowering.shape(source), lowering.group_size, lowering.target
     tile = target.take(choice)
@@ -161,7 +161,7 @@ def launch_warpgroups(
     tiles = (1 if flat else shape[0] * down) * beside * wide
     constants["ALL_TILES"], groups = tiles, min(tiles, max(_resident(plan, tile, target) // wide, 1) * wide)
     reads, writes = {"src": source}, {"dst": lowering.outputs[0]}
-    return Launch("warpgroup_conv", reads, writes, groups, constants, arrays, local, choice=choice)
+    return (Launch("warpgroup_conv", reads, writes, groups, constants, arrays, local, choice=choice),)
 
 
 def _divided(batch: int, window: Window, grid: Grid, tile: WarpgroupTile, group_size: int) -> tuple[int, int, int]:

@@ -170,8 +170,8 @@ def test_tiles_of_warpgroups_compile(architecture: int) -> None:
     sources = list[KernelSource]()
     for tile in (small, large) if architecture == nvrtc.WARPGROUPS else (small,):
         launch = launched(operation, replace(target, fixed={"warpgroup_conv": tile}))
-        assert launch.halves is not None
-        sources.append(source_of(launch.halves, operation, ("f16", "f16")))
+        assert launch.halves
+        sources.append(source_of(launch.halves[0], operation, ("f16", "f16")))
     assert dynamic_bytes(sources[-1]) == (sources[-1].local_bytes if len(sources) > 1 else 0)
     compile_all(sources, architecture)
 

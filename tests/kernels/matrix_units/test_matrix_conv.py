@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from framebind.delegate.lower.halves import take_halves
 from framebind.delegate.lower.launches import Lowered
 from framebind.delegate.lower.lowering import lower
 from framebind.delegate.lower.precision import choose_storage
@@ -17,10 +18,12 @@ from framebind.interop.device import Device
 from framebind.interop.null.device import NullDevice
 from framebind.kernels.operation import FusedOp, Fusion, Launch
 from framebind.kernels.ops.convolution.conv import Convolution
+from framebind.kernels.ops.convolution.fully_connected import FullyConnected
 from framebind.kernels.ops.convolution.matrix_conv import (
     MatrixTile,
     choose_matrix_tile,
     matrix_tile_candidates,
+    tile_of_halves,
     uses_matrix_units,
 )
 from framebind.kernels.ops.window import VALID, Window
@@ -186,3 +189,20 @@ def test_nearest_copies_of_halves_are_halves() -> None:
         lowered.add(launch, "", ops)
     assert choose_storage(lowered, "f16") == {0: "f16", 1: "f16", 2: "f16", 3: "f32", 4: "f32"}
     assert set(choose_storage(lowered, "f32").values()) == {"f32"}
+
+
+def test_layers_of_halves_have_tiles_of_their_own() -> None:
+    """Of twice the pixels, if they are enough for all warps; layers that read floats keep the rule's."""
+    units = Target(256, 132 * 2048, matrix_units=True, halves=True)
+    assert tile_of_halves(4096, 384, 24, units) == MatrixTile(2, 4, 1, 3)
+    assert tile_of_halves(256, 384, 384, units) == MatrixTile(2, 4, 8, 2)
+    assert tile_of_halves(784, 384, 96, units) is None  # 600 warps
+    assert tile_of_halves(4096, 256, 8, units) is None  # two steps
+    assert tile_of_halves(50176, 1, 24, units) is None  # one channel
+    shapes = (1, 4096, 1, 384), (1, 4096, 1, 96)
+    tensors = {i: TensorInfo(f"t{i}", shape, "float32") for i, shape in enumerate(shapes)}
+    for storage, tile in (("f16", (2, 4, 2)), ("f32", (1, 4, 2))):
+        graph = Graph(dict(tensors), [Node("FULLY_CONNECTED", FullyConnected(half(96, 384)), (0,), (1,))], (0,), (1,))
+        (entry,) = take_halves(lower(graph, units), {0: storage}).launches
+        assert entry.launch.kernel == "matrix_conv"
+        assert tuple(entry.launch.constants[name] for name in ("ROWS", "COLUMNS", "SPLIT")) == tile
