@@ -41,12 +41,16 @@ class PinnedSlots(Slots):
 
     @classmethod
     def allocate(cls, context: GlContext, description: Description) -> PinnedSlots:
-        if not has_extension(context, PINNED_EXTENSION):
-            raise DeviceError(f"{context} has no {PINNED_EXTENSION}")
+        _check_pinning(context)
         return cls(context, description, _new_memory(description))
 
     @classmethod
     def adopt(cls, context: GlContext, description: Description, descriptors: list[int]) -> PinnedSlots:
+        try:
+            _check_pinning(context)
+        except DeviceError:
+            close_all(descriptors)
+            raise
         return cls(context, description, _only(descriptors))
 
     def descriptors(self) -> list[int]:
@@ -108,6 +112,11 @@ class CopiedSlots(Slots):
         if self._memory >= 0:
             os.close(self._memory)
             self._memory = -1
+
+
+def _check_pinning(context: GlContext) -> None:
+    if not has_extension(context, PINNED_EXTENSION):
+        raise DeviceError(f"{context} has no {PINNED_EXTENSION}")
 
 
 def _new_memory(description: Description) -> int:
