@@ -122,7 +122,8 @@ def launches(target: Target, bound: Bound, tiles: int) -> Iterator[tuple[str, La
         return
     lowering = Lowering((0,), (1,), shapes.__getitem__, lambda shape: 2, target)
     bias, weights = pack_bias(None, channels), bound.operation.weights
-    for tile in warpgroup_candidates(window, bound.src.shape, grid, target)[:tiles]:
+    likeliest = warpgroup_candidates(window, bound.src.shape, grid, target)[:tiles]
+    for tile in (each for each in likeliest if each.shares == 1):  # a launch each
         choice = TuningChoice("warpgroup_conv", (tile,))
         (launch,) = launch_warpgroups(lowering, 0, window, grid, lambda: weights, bias, choice)
         octets = {"OCTETS": int(depth % 2 == 0)}

@@ -12,7 +12,7 @@ import numpy as np
 
 from ...operation import Launch, Lowering, PackedArray
 from ...target import Target, TuningChoice
-from ...tensor import Shape, TensorId
+from ...tensor import Shape, TensorId, slices
 from ..window import Window
 from .heuristics import (
     UNIT_INVOCATIONS,
@@ -20,6 +20,7 @@ from .heuristics import (
     WARPGROUP_BYTE_CLOCKS,
     WARPGROUP_CANDIDATES,
     WARPGROUP_CHAIN_OCTET_CLOCKS,
+    WARPGROUP_FEW_RESULTS,
     WARPGROUP_GAIN,
     WARPGROUP_LATENCY,
     WARPGROUP_LAUNCH,
@@ -31,10 +32,14 @@ from .heuristics import (
     WARPGROUP_PLANES,
     WARPGROUP_REGISTERS,
     WARPGROUP_RESULT_CLOCKS,
+    WARPGROUP_SHARES,
+    WARPGROUP_SHARES_GAIN,
     WARPGROUP_SPLIT,
     WARPGROUP_STAGE,
     WARPGROUP_STAGE_BYTES,
     WARPGROUP_STAGE_WORK,
+    WARPGROUP_SUM,
+    WARPGROUP_SUM_CLOCKS,
     WARPGROUP_TILE,
     WARPGROUP_UNIT_BYTES,
     WARPGROUP_UNIT_REGISTERS,
@@ -50,7 +55,8 @@ class WarpgroupTile(NamedTuple):
     """The outputs of a work-group. A warpgroup computes ``sets`` times 64 pixels by 8 * ``eights`` channels, ``across``
     of them lie side by side along the channels, and ``split`` share a sum. ``wide`` sets of 8x8 pixels are side by
     side. A block of the sum is ``planes`` times eight input channels, a stage ``steps`` of its steps. The weights of
-    ``stages`` stages are in local memory.
+    ``stages`` stages are in local memory. ``shares`` work-groups sum up a share of the input channels each, which a
+    second launch adds up.
     """
 
     sets: int
@@ -61,6 +67,7 @@ class WarpgroupTile(NamedTuple):
     planes: int
     steps: int
     stages: int
+    shares: int = 1
 
     def pixels(self, group_size: int) -> int:
         """The number of pixels of a tile."""
@@ -78,7 +85,7 @@ class WarpgroupTile(NamedTuple):
 
 
 class _Plan(NamedTuple):
-    """Sizes of a tile for a window and an input's channels. A group copies ``pixels`` for each block."""
+    """Sizes of a tile for a window and an input's channels. A group copies ``pixels`` for each of its ``blocks``."""
 
     rows: int
     across: int
@@ -103,7 +110,7 @@ def _plan(window: Window, depth: int, tile: WarpgroupTile, group_size: int) -> _
     across = pixels if flat else 8 * tile.wide
     rows = 1 if flat else pixels // across
     width, height = (8, pixels // 8) if flat else window.reach(rows, across)
-    blocks = -(-depth // (8 * tile.planes))
+    blocks = -(-depth // (8 * tile.planes * tile.shares))
     terms = math.prod(window.size) * tile.planes // tile.split
     block_stages = -(-terms // (2 * tile.steps))
     regions = 2 if block_stages > 1 else max(2, tile.stages)
@@ -125,12 +132,14 @@ def launch_warpgroups(
     lowering: Lowering, source: TensorId, window: Window, grid: Grid, weights: Callable[[], np.ndarray],
     bias: PackedArray, choice: TuningChoice[WarpgroupTile],
 ) -> tuple[Launch, ...]:  # fmt: skip
-    """One dispatch. ``weights`` makes an array of (4 * grid.slices, H, W, I) for the window and the input channels."""
+    """One dispatch, or two if shares of sums are added up. ``weights`` makes an array of (4 * grid.slices, H, W, I) for
+    the window and the input channels.
+    """
     shape, group_size, target = lowering.shape(source), lowering.group_size, lowering.target
     tile = target.take(choice)
     plan = _plan(window, shape[3], tile, group_size)
     down, beside, wide = _divided(shape[0], window, grid, tile, group_size)
-    flat, (up, cut) = is_flat(window), (grid.up, grid.cut)
+    columns, flat, (up, cut) = wide * tile.shares, is_flat(window), (grid.up, grid.cut)
     stages = plan.blocks * plan.block_stages
     ahead = max(1, tile.stages - 2)
     constants = window.constants(shape[1], shape[2]) | {
@@ -138,7 +147,7 @@ def launch_warpgroups(
         "WIDE": tile.pixels(group_size) if flat else tile.wide,
         "SET_ACROSS": SET if flat else 8, "SET_DOWN": 8 * window.strides[0] * plan.patch[1],
         "ROW": 8 if flat else window.strides[0] * plan.patch[1], "FLAT": int(flat),
-        "TILE_W": plan.across, "TILE_H": plan.rows, "TILES_X": beside, "TILES_Y": down, "COLUMN_TILES": wide,
+        "TILE_W": plan.across, "TILE_H": plan.rows, "TILES_X": beside, "TILES_Y": down, "COLUMN_TILES": columns,
         "COLUMNS": tile.columns, "PATCH_H": plan.patch[0], "PATCH_W": plan.patch[1], "PLANES": tile.planes,
         "ROW_OCTETS": plan.patch[1] * tile.planes,
         "ROWS_AT_ONCE": max(1, group_size // (plan.patch[1] * tile.planes)),
@@ -147,7 +156,7 @@ def launch_warpgroups(
         "STAGE_OCTETS": _stage(tile), "AHEAD": ahead, "BLOCKS_AHEAD": ahead if plan.block_stages == 1 else 1,
         "SETS_AHEAD": ahead - 1 if plan.block_stages == 1 else 0,
         "OVERLAP": int(tile.overlaps), "OUT_H": grid.size[0], "OUT_W": grid.size[1],
-        "PIXELS": shape[0] * math.prod(grid.size), "SLICES": grid.slices,
+        "PIXELS": shape[0] * math.prod(grid.size), "SLICES": grid.slices, "SHARES": tile.shares,
         "OCTETS": 0, "TAP_STEP": _tap_step(window), "UP_Y": up[0], "UP_X": up[1], "CUT_TOP": cut[0], "CUT_LEFT": cut[1],
     }  # fmt: skip
     arrays = {"weights": _pack(weights, _tap_step(window), plan, tile, wide, 4 * grid.slices), "bias": bias}
@@ -158,10 +167,29 @@ def launch_warpgroups(
         ("float4", "arrivals", tile.stages),
         ("float4", "sums", _sums(tile, group_size)),
     )
-    tiles = (1 if flat else shape[0] * down) * beside * wide
-    constants["ALL_TILES"], groups = tiles, min(tiles, max(_resident(plan, tile, target) // wide, 1) * wide)
-    reads, writes = {"src": source}, {"dst": lowering.outputs[0]}
-    return (Launch("warpgroup_conv", reads, writes, groups, constants, arrays, local, choice=choice),)
+    tiles = (1 if flat else shape[0] * down) * beside * columns
+    constants["ALL_TILES"], groups = tiles, min(tiles, max(_resident(plan, tile, target) // columns, 1) * columns)
+    destination = lowering.outputs[0]
+    batch, height, width, channels = lowering.shape(destination)
+    rows = (tile.shares, batch * height, width, channels)
+    sums = destination if tile.shares == 1 else lowering.scratch(rows)
+    launch = Launch(
+        "warpgroup_conv", {"src": source}, {"dst": sums}, groups, constants, arrays, local, choice=choice
+    )  # fmt: skip
+    return (launch,) if tile.shares == 1 else (launch, _launch_sum(lowering, sums, rows, destination))
+
+
+def _launch_sum(lowering: Lowering, shares: TensorId, shape: Shape, destination: TensorId) -> Launch:
+    """One dispatch of reduce.kern that adds up the batch of ``shares``, which has this shape."""
+    count, rows, width, channels = shape
+    items = rows * width * slices(channels)
+    constants: dict[str, int | float] = {
+        "REDUCED_B": count, "REDUCED_H": 1, "REDUCED_W": 1, "REDUCED_S": 1,
+        "KEPT_B": 1, "KEPT_H": rows, "KEPT_W": width, "KEPT_S": slices(channels), "ITEMS": items,
+        "COOPERATIVE": 0, "KIND": 0, "CHANNELS": 0, "IDENTITY": 0.0, "DIVISOR": 1.0,
+    }  # fmt: skip
+    reads, writes, groups = {"src": shares}, {"dst": destination}, lowering.group_count(items)
+    return Launch("reduce", reads, writes, groups, constants, {}, (("float4", "partial", 1),))
 
 
 def _divided(batch: int, window: Window, grid: Grid, tile: WarpgroupTile, group_size: int) -> tuple[int, int, int]:
@@ -203,10 +231,10 @@ def _pack(
 ) -> PackedArray:
     """OHWI weights as (n, 4) float32, an octet in two rows.
 
-    The order is [column tile][block][step][part][term of the step][channel][eight input channels]. The last term of an
-    odd number is multiplied twice, by weights that add up to its own: zeros would turn an infinity into NaN. Zeros fill
-    the last stage of a block. Of sixteen channels the first two of each four come first, so that a lane has the four of
-    a slice, two of each eight.
+    The order is [share][column tile][block][step][part][term of the step][channel][eight input channels]. The last term
+    of an odd number is multiplied twice, by weights that add up to its own: zeros would turn an infinity into NaN.
+    Zeros fill the last stage of a block. Of sixteen channels the first two of each four come first, so that a lane has
+    the four of a slice, two of each eight.
     """
     steps, parts, each = plan.block_stages * tile.steps, tile.split, tile.planes // tile.split
 
@@ -214,21 +242,22 @@ def _pack(
         whole = weights()
         array = np.concatenate([whole[:, :, first::tap_step] for first in range(tap_step)], 2)
         taps, depth = math.prod(array.shape[1:3]), array.shape[3]
-        padded = np.zeros((wide * tile.columns, taps, plan.blocks * tile.planes * 8), np.float32)
+        blocks = tile.shares * plan.blocks
+        padded = np.zeros((wide * tile.columns, taps, blocks * tile.planes * 8), np.float32)
         padded[:channels, :, :depth] = array.reshape(channels, taps, depth)
         # [channel, tap, block, part, plane, octet] -> [channel, block, part, term, octet]
-        apart = padded.reshape(-1, taps, plan.blocks, parts, each, 8).transpose(0, 2, 3, 4, 1, 5)
-        terms = np.zeros((len(padded), plan.blocks, parts, 2 * steps, 8), np.float32)
-        terms[:, :, :, : plan.terms] = apart.reshape(len(padded), plan.blocks, parts, plan.terms, 8)
+        apart = padded.reshape(-1, taps, blocks, parts, each, 8).transpose(0, 2, 3, 4, 1, 5)
+        terms = np.zeros((len(padded), blocks, parts, 2 * steps, 8), np.float32)
+        terms[:, :, :, : plan.terms] = apart.reshape(len(padded), blocks, parts, plan.terms, 8)
         if plan.terms % 2:
             terms[:, :, :, plan.terms] = (terms[:, :, :, plan.terms - 1] / 2).astype(np.float16)
             terms[:, :, :, plan.terms - 1] -= terms[:, :, :, plan.terms]
         ordered = terms.reshape(-1, 8 * tile.eights, *terms.shape[1:])[:, _order(tile.eights)]
-        # [column tile, channel, block, part, step, term, octet]
-        split = ordered.reshape(wide, tile.columns, plan.blocks, parts, steps, 2, 8)
-        return np.ascontiguousarray(split.transpose(0, 2, 4, 3, 5, 1, 6)).reshape(-1, 4)
+        # [column tile, channel, share, block, part, step, term, octet]
+        split = ordered.reshape(wide, tile.columns, tile.shares, plan.blocks, parts, steps, 2, 8)
+        return np.ascontiguousarray(split.transpose(2, 0, 3, 5, 4, 6, 1, 7)).reshape(-1, 4)
 
-    return PackedArray(wide * plan.blocks * steps * parts * 2 * tile.columns * 2, pack)
+    return PackedArray(tile.shares * wide * plan.blocks * steps * parts * 2 * tile.columns * 2, pack)
 
 
 def _order(eights: int) -> np.ndarray:
@@ -273,7 +302,8 @@ def warpgroup_choice(
     by_warps = tile_candidates(window, shape, grid, target)[:1]
     most = min((most, *(tiled_clocks(window, shape, grid, tile, target) for tile in by_warps)))
     tiles = warpgroup_candidates(window, shape, grid, target)
-    if not tiles or clocks(window, shape, grid, tiles[0], target) > WARPGROUP_GAIN * most:
+    gain = WARPGROUP_SHARES_GAIN if tiles and tiles[0].shares > 1 else WARPGROUP_GAIN
+    if not tiles or clocks(window, shape, grid, tiles[0], target) > gain * most:
         return None
     return TuningChoice(f"warpgroup_conv {window} {shape} {grid}", tiles)
 
@@ -291,9 +321,11 @@ def warpgroup_candidates(window: Window, shape: Shape, grid: Grid, target: Targe
 
 def _tiles(window: Window, shape: Shape, grid: Grid, target: Target) -> Iterator[WarpgroupTile]:
     """The tiles that are considered."""
-    warpgroups, outs, octets = target.group_size // WARPGROUP, -(-grid.slices // 2), -(-shape[3] // 8)
-    for sets, across, split in itertools.product((1, 2, 4), (1, 2), (1, 2)):
-        down = warpgroups // (across * split)
+    warpgroups, outs = target.group_size // WARPGROUP, -(-grid.slices // 2)
+    few = 4 * shape[0] * math.prod(grid.size) * grid.slices <= WARPGROUP_FEW_RESULTS and grid.up == (1, 1)
+    shares_of_sums = WARPGROUP_SHARES if few and not is_flat(window) else (1,)
+    for sets, across, split, shares in itertools.product((1, 2, 4), (1, 2), (1, 2), shares_of_sums):
+        down, octets = warpgroups // (across * split), -(-shape[3] // (8 * shares))
         wide = 1 << max(down * sets, 1).bit_length() // 2
         for eights in {-(-outs // (across * parts)) for parts in WARPGROUP_PARTS}:
             if sets * eights > WARPGROUP_MOST_SUMS:
@@ -303,7 +335,7 @@ def _tiles(window: Window, shape: Shape, grid: Grid, target: Target) -> Iterator
                 nbytes = steps * split * 2 * 8 * eights * across * 16
                 for count in {-(-nbytes // most) for most in WARPGROUP_STAGE_BYTES}:
                     stages = 1 if count == 1 and octets <= planes else 4
-                    yield WarpgroupTile(sets, eights, across, split, wide, planes, -(-steps // count), stages)
+                    yield WarpgroupTile(sets, eights, across, split, wide, planes, -(-steps // count), stages, shares)
 
 
 def clocks(window: Window, shape: Shape, grid: Grid, tile: WarpgroupTile, target: Target) -> float:
@@ -313,7 +345,8 @@ def clocks(window: Window, shape: Shape, grid: Grid, tile: WarpgroupTile, target
     size = target.group_size
     plan = _plan(window, shape[3], tile, size)
     units = max(target.invocations // UNIT_INVOCATIONS, 1)
-    tiles = -(-math.prod(_divided(shape[0], window, grid, tile, size)) * (1 if is_flat(window) else shape[0]) // units)
+    pictures = tile.shares * (1 if is_flat(window) else shape[0])
+    tiles = -(-math.prod(_divided(shape[0], window, grid, tile, size)) * pictures // units)
     rounds = -(-tiles // (_resident(plan, tile, target) // units))
     stages, single = plan.blocks * plan.block_stages, tile.stages == 1
     product = max(16 + 2 * tile.eights, 4 * tile.eights)  # measured
@@ -326,4 +359,6 @@ def clocks(window: Window, shape: Shape, grid: Grid, tile: WarpgroupTile, target
     stage = max(products / stages, 0 if single else WARPGROUP_LATENCY, nbytes / stages * WARPGROUP_BYTE_CLOCKS)
     chain = stages * (stage + WARPGROUP_STAGE + (0 if tile.overlaps or single else WARPGROUP_NO_OVERLAP))
     chain += plan.blocks * WARPGROUP_BLOCK + octets * WARPGROUP_CHAIN_OCTET_CLOCKS + sums * WARPGROUP_SPLIT
-    return WARPGROUP_LAUNCH + max(rounds * (chain + WARPGROUP_TILE), tiles * work)
+    added = 4 * shape[0] * math.prod(grid.size) * grid.slices * tile.shares if tile.shares > 1 else 0
+    further = WARPGROUP_SUM + added * WARPGROUP_SUM_CLOCKS / units if added else 0
+    return WARPGROUP_LAUNCH + max(rounds * (chain + WARPGROUP_TILE), tiles * work) + further

@@ -165,7 +165,7 @@ def test_tiles_of_dense_convolutions_compile(architecture: int) -> None:
 def test_tiles_of_warpgroups_compile(architecture: int) -> None:
     """With products of 9.0, of which large tiles need more local memory than a kernel declares, or emulated ones."""
     target = Target(256, 1 << 18, matrix_units=True, halves=True, local_bytes=48 << 10, warpgroup_bytes=227 << 10)
-    small, large = WarpgroupTile(1, 3, 1, 1, 2, 3, 14, 1), WarpgroupTile(1, 3, 2, 1, 1, 2, 9, 4)
+    small, large = WarpgroupTile(1, 3, 1, 1, 2, 3, 14, 1), WarpgroupTile(1, 3, 2, 1, 1, 2, 9, 4, 2)
     operation = Convolution(Window((3, 3), (1, 1)), np.ones((48, 3, 3, 24)), None)
     sources = list[KernelSource]()
     for tile in (small, large) if architecture == nvrtc.WARPGROUPS else (small,):

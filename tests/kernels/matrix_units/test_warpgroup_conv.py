@@ -45,7 +45,7 @@ def result_of(
     target = target_of(device, "f16", group_size=group_size, invocations=2048, fixed=fixed)
     shapes, nodes = {0: x.shape, 1: shape, 2: out}, [conv(0, 1, first), last]
     program, (found,) = run(device, shapes, nodes, (2,), x, "f16", target=target, storage_rule=halves_between)
-    assert program.steps[-1].kernel.source.name == "warpgroup_conv"
+    assert program.steps[1].kernel.source.name == "warpgroup_conv"
     return found
 
 
@@ -77,6 +77,7 @@ def convolution(out: int, depth: int, window: Window) -> Convolution:
         ((1, 12, 9, 16), 30, Window((2, 3), (1, 1), (1, 3)), WarpgroupTile(1, 2, 2, 1, 1, 1, 3, 3), 256),
         ((2, 7, 9, 36), 33, Window((1, 1), (1, 1)), WarpgroupTile(1, 3, 1, 1, 1, 2, 1, 4), 128),
         ((2, 17, 26, 16), 8, Window((3, 3), (1, 1)), WarpgroupTile(1, 1, 1, 1, 1, 2, 5, 6), 128),
+        ((2, 5, 9, 40), 21, Window((3, 3), (1, 1), (2, 1)), WarpgroupTile(1, 1, 1, 1, 1, 1, 3, 3, 3), 128),
     ],
     ids=str,
 )  # fmt: skip
@@ -151,3 +152,16 @@ def test_octets_of_a_part_of_a_tensor_lie_at_multiples_of_16_bytes(start: int, o
     lowered.aliases = {0: Alias(2, start, 48)}
     (entry,) = take_halves(lowered, {0: "f16"}).launches
     assert (entry.launch.kernel, entry.launch.constants["OCTETS"]) == ("warpgroup_conv", octets)
+
+
+def test_few_pixels_of_many_channels_share_their_sums() -> None:
+    """The second launch adds up, and has what is fused into the convolution."""
+    operation = convolution(128, 576, Window((3, 3), (1, 1), (6, 6)))
+    tensors = {i: TensorInfo(f"t{i}", (1, 33, 33, channels), "float32") for i, channels in enumerate((576, 128))}
+    graph = Graph(tensors, [Node("CONV_2D", operation, (0,), (1,), (FusedOp("RELU"),))], (0,), (1,))
+    first, last = take_halves(lower(graph, HOPPER), {0: "f16"}).launches
+    assert (first.launch.kernel, last.launch.kernel) == ("warpgroup_conv", "reduce")
+    assert first.launch.writes["dst"] == last.launch.reads["src"] and last.launch.writes == {"dst": 1}
+    assert first.epilogue == () and [op.expression for op in last.epilogue] == ["RELU"]
+    assert first.launch.constants["SHARES"] == last.launch.constants["REDUCED_B"] == 8
+    assert first.number != last.number
