@@ -57,6 +57,10 @@ class Traits:
     """The most local memory of a work-group whose warpgroups multiply matrices in it (kernels/codegen/warpgroups.py); 0
     if the device has none.
     """
+    warpgroup_invocations: int = 0
+    """The most invocations per compute unit, on average, of steps that use no warpgroups: they are one dispatch, which
+    has less local memory.
+    """
     early_launches: bool = False
     """True if kernels start before the end of the one before them: AWAIT_INPUTS in kernels/codegen/texts.py."""
     lowers_clock: bool = False
@@ -69,6 +73,7 @@ class Traits:
             self.group_size, self.invocations, self.matrix_units, max_group_size=self.max_group_size, name=self.name,
             local_bytes=self.local_bytes, max_buffer_bytes=self.max_buffer_bytes, max_memories=self.max_memories,
             early_launches=self.early_launches, warpgroup_bytes=self.warpgroup_bytes,
+            warpgroup_invocations=self.warpgroup_invocations,
         )  # fmt: skip
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from ...kernels.operation import Launch
+from ...kernels.ops.convolution.heuristics import UNIT_INVOCATIONS
 from ...kernels.tensor import TensorId, slices
 from ...kernels.views import Storage
 from .launches import LabelledLaunch, Lowered
@@ -13,13 +14,24 @@ from .launches import LabelledLaunch, Lowered
 
 def take_halves(lowered: Lowered, storages: Mapping[TensorId, Storage]) -> Lowered:
     """Replace each launch whose "src" and weights are kept as halves by its ``halves``, unless something is fused into
-    its reads.
+    its reads. Warpgroups are not used if the launches are so small that the device runs them as one dispatch.
     """
+    small = _are_small(lowered)
     for entry in lowered.launches if lowered.target.halves else ():
         if entry.launch.halves and storages.get(entry.launch.reads["src"]) == "f16" and _is_plain(entry):
+            if small and entry.launch.halves[0].kernel == "warpgroup_conv":
+                continue
             at = lowered.launches.index(entry)
             lowered.launches = [*lowered.launches[:at], *_of_halves(entry, lowered), *lowered.launches[at + 1 :]]
     return lowered
+
+
+def _are_small(lowered: Lowered) -> bool:
+    target, groups = lowered.target, sum(entry.launch.group_count for entry in lowered.launches)
+    if "warpgroup_conv" in target.fixed:
+        return False
+    units = max(target.invocations // UNIT_INVOCATIONS, 1)
+    return groups * target.group_size <= target.warpgroup_invocations * units * len(lowered.launches)
 
 
 def _is_plain(entry: LabelledLaunch) -> bool:

@@ -16,28 +16,29 @@ from . import ptx
 log = logging.getLogger("framebind")
 
 CL1_2 = ("-cl-std=CL1.2",)
-_VOLTA, _AMPERE = 7, 8
+_VOLTA, _AMPERE, _HOPPER = (7, 0), (8, 0), (9, 0)
 """Compute capabilities. Volta is the first with PTX's memory model (release and acquire). Ampere is the first whose
-tensor cores multiply tf32.
+tensor cores multiply tf32. Only Hopper multiplies by warpgroups.
 """
-MATRIX_UNITS = "-DMATRIX_UNITS"
+MATRIX_UNITS, WARPGROUPS = "-DMATRIX_UNITS", "-DWARPGROUPS"
 
 
 def compile_options(device: cl.Device) -> tuple[str, ...]:
     """Compiler options for a device.
 
     -DNVIDIA: it takes NVIDIA's inline PTX with the memory model of Volta. -DMATRIX_UNITS: its tensor cores multiply
-    the fragments of prelude.cl.
+    the fragments of prelude.cl. -DWARPGROUPS: they multiply by warpgroups.
     """
     capability = _compute_capability(device)
     known = (("-DNVIDIA", _VOLTA), (MATRIX_UNITS, _AMPERE))
-    return (*CL1_2, *(option for option, least in known if capability >= least))
+    options = (*CL1_2, *(option for option, least in known if capability >= least))
+    return (*options, WARPGROUPS) if capability == _HOPPER else options
 
 
-def _compute_capability(device: cl.Device) -> int:
+def _compute_capability(device: cl.Device) -> tuple[int, int]:
     if "cl_nv_device_attribute_query" not in device.extensions.split():
-        return 0
-    return int(device.compute_capability_major_nv)
+        return 0, 0
+    return int(device.compute_capability_major_nv), int(device.compute_capability_minor_nv)
 
 
 def build(
@@ -68,7 +69,7 @@ def offer(program: cl.Program, text: str, options: Sequence[str], store: BinaryS
 def kept_form(program: cl.Program, assembler: ptx.Assembler) -> bytes | None:
     """The binary that loads fastest: machine code instead of PTX, if the driver accepts it."""
     binary = program_binary(program)
-    if binary is None or not ptx.is_ptx(binary):
+    if binary is None or not ptx.is_ptx(binary) or ptx.is_revealed(binary):
         return binary
     try:
         code = assembler.machine_code(binary)
@@ -116,4 +117,15 @@ def compile_text(context: cl.Context, text: str, name: str, options: Sequence[st
         program.int_ptr  # noqa: B018 - made now, so that the driver's own cache serves it and no failure leaves a file
         program.build([*options, "-w"])  # no warnings: NVIDIA's compiler counts them on stderr
     cl.Kernel(program, name)
-    return program
+    return _revealed(program, name) if WARPGROUPS in options else program
+
+
+def _revealed(program: cl.Program, name: str) -> cl.Program:
+    """The program with the instructions that its PTX has as comments. Raises DeviceError if the driver refuses it."""
+    binary = program_binary(program)
+    if binary is None or not ptx.is_ptx(binary) or not ptx.hides_instructions(binary):
+        return program
+    loaded = load(program.context, ptx.revealed(binary), name)
+    if loaded is None:
+        raise DeviceError(f"OpenCL's driver does not compile the PTX of '{name}' with warpgroups: update the driver")
+    return loaded

@@ -26,12 +26,31 @@ from .api import device_uuid
 _INPUT_PTX, _ERROR_LOG, _ERROR_LOG_BYTES, _LOG_BYTES = 1, 5, 6, 4096
 _REGISTERS = 128
 """Register limit of an invocation: 512 of them fit on a compute unit, as with the code of OpenCL's own compiler."""
+_HIDDEN = b"//@ "
+"""The beginning of a comment of PTX that is an instruction."""
 _assemblers: weakref.WeakValueDictionary[int, Assembler] = weakref.WeakValueDictionary()
 
 
 def is_ptx(binary: bytes) -> bool:
     """Whether a program's binary is PTX text."""
     return b"\n.target sm_" in binary[:1000]
+
+
+def hides_instructions(text: bytes) -> bool:
+    """Whether PTX has instructions as comments (SM_90A in kernels/codegen/prelude.cl): OpenCL's compiler refuses them,
+    but compiles PTX that has them.
+    """
+    return _HIDDEN in text
+
+
+def revealed(text: bytes) -> bytes:
+    """PTX with these instructions, for GPUs of exactly this compute capability."""
+    return re.sub(rb"^(\.target sm_\d+)\b", rb"\1a", text.replace(_HIDDEN, b""), count=1, flags=re.MULTILINE)
+
+
+def is_revealed(binary: bytes) -> bool:
+    """Whether a program's binary is such PTX. CUDA's linker makes slower code of it, or none."""
+    return is_ptx(binary) and re.search(rb"^\.target sm_\d+a", binary[:1000], re.MULTILINE) is not None
 
 
 def assembler(device: cl.Device) -> Assembler:

@@ -9,6 +9,9 @@ from .one_dispatch import HEAD, ProgramSource, pool_names
 from .source import Argument, KernelSource, TileText
 from .texts import awaits_inputs, prelude
 
+STATIC_BYTES = 48 << 10
+"""The most local memory that a kernel may declare. More is given to it by the launch."""
+
 
 class CFamily(ABC):
     """The base of the dialects OpenCL C and CUDA C++, which implement Dialect (dialect.py)."""
@@ -111,3 +114,8 @@ def _case(number: int, first: Sequence[str], kernel: KernelSource) -> str:
     after = " BARRIER;" if kernel.shared else ""
     call = f"tile_{number}({', '.join(given)});{after}"
     return f"      case {number}: for (int tile = first; tile < tiles; tile += groups) {{ {call} }} break;"
+
+
+def dynamic_bytes(source: KernelSource) -> int:
+    """The local memory of a kernel that it cannot declare: all, or none."""
+    return source.local_bytes if source.local_bytes > STATIC_BYTES else 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ..views import Picture, Plane, Quantized, Strided
-from .c_family import CFamily, line_of_body, switch_cases
+from .c_family import CFamily, dynamic_bytes, line_of_body, switch_cases
 from .one_dispatch import ProgramSource
 from .source import Argument, Buffer, KernelSource, TileText, storage_of
 from .texts import awaits_inputs, barrier
@@ -16,8 +16,6 @@ NVIDIA's OpenCL compiler does.
 """
 RESIDENT = {"tiled_conv": 2, "warpgroup_conv": 2}
 """The groups of a kernel of halves, launched by itself, that a compute unit must have registers for."""
-STATIC_BYTES = 48 << 10
-"""The most local memory that a kernel may declare. More is given to it by the launch."""
 _WRAPPING = (("ADD", "+"), ("SUB", "-"), ("MUL", "*"))
 _INTEGERS = {
     "int8": "signed char", "uint8": "unsigned char", "int16": "short", "bool": "unsigned char", "int32": "int",
@@ -147,11 +145,6 @@ def _stored_type(argument: Argument) -> str:
 
 def _cast(buffer: Buffer, kind: str) -> str:
     return f"({'const ' if buffer.read_only else ''}{kind}*){buffer.name}"
-
-
-def dynamic_bytes(source: KernelSource) -> int:
-    """The local memory that the launch of a kernel gives to it: all, or none if the kernel declares it."""
-    return source.local_bytes if source.local_bytes > STATIC_BYTES else 0
 
 
 def _local_arrays(source: KernelSource) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ..views import Quantized, Strided
-from .c_family import CFamily, line_of_body, switch_cases
+from .c_family import CFamily, dynamic_bytes, line_of_body, switch_cases
 from .one_dispatch import ProgramSource
 from .source import Argument, Buffer, KernelSource, TileText, holds_integers, storage_of
 from .texts import barrier
@@ -126,7 +126,7 @@ class OpenCl(CFamily):
         lines.append(
             f"{_attributes(source.group_size)}void {source.name}({self.kernel_parameters(source, elements)}) {{"
         )
-        lines += [f"  __local {kind} {name}[{count}];" for kind, name, count in source.shared]
+        lines += _local_arrays(source)
         return [*lines, "  int GROUP_ID = (int)get_group_id(0);", line_of_body(source, tile), tile.body, "}\n"]
 
     def program(self, source: ProgramSource, elements: Mapping[str, str], functions: Sequence[str]) -> str:
@@ -154,6 +154,19 @@ OPENCL = OpenCl()
 
 def _cast(buffer: Buffer, kind: str) -> str:
     return f"(__global {'const ' if buffer.read_only else ''}{kind}*){buffer.name}"
+
+
+def _local_arrays(source: KernelSource) -> list[str]:
+    """The declarations of a kernel's local arrays. What OpenCL does not admit is hidden: see SM_90A in prelude.cl."""
+    declared = [f"  __local {kind} {name}[{count}];" for kind, name, count in source.shared]
+    if not dynamic_bytes(source) or any(kind != "float4" for kind, _, _ in source.shared):
+        return declared
+    ptx = f".shared .align 16 .b8 local_arrays[{source.local_bytes}]; mov.u32 %0, local_arrays;"
+    lines, place = ["  uint local_arrays;", f'  asm volatile(SM_90A "{ptx}" : "=r"(local_arrays));'], 0
+    for _, name, count in source.shared:
+        lines.append(f"  __local float4* {name} = (__local float4*)(size_t)local_arrays + {place};")
+        place += count
+    return ["#ifdef WARPGROUPS", *lines, "#else", *declared, "#endif"]
 
 
 def _attributes(group_size: int) -> str:

@@ -52,7 +52,6 @@ float4 half4_of(uint2 words) {
   asm("{.reg .b16 a, b; mov.b32 {a, b}, %2; cvt.f32.f16 %0, a; cvt.f32.f16 %1, b;}" : "=f"(v.z), "=f"(v.w) : "r"(words.y));
   return v;
 }
-#define LOAD_HALF4(i, p) half4_of(((__global const uint2*)(p))[i])
 // Halves, two per word.
 uint halves_of(float low, float high) {
   uint word;
@@ -62,6 +61,7 @@ uint halves_of(float low, float high) {
 uint2 words_of(float4 v) { return (uint2)(halves_of(v.x, v.y), halves_of(v.z, v.w)); }
 // NVIDIA's vstorea_half4 makes four stores.
 #define STORE_HALF4(v, i, p) ((__global uint2*)(p))[i] = words_of(v)
+#define LOAD_HALF4(i, p) half4_of(((__global const uint2*)(p))[i])
 #else
 #define reload_local_id() ((int)get_local_id(0))
 #define UNROLL
@@ -188,4 +188,53 @@ void copy_async(__local float4* to, __global const void* from) {
 }
 #define COMMIT_COPIES asm volatile("cp.async.commit_group;" : : : "memory")
 #define AWAIT_COPIES(n) asm volatile("cp.async.wait_group %0;" : : "n"(n) : "memory")
+#endif
+#ifdef WARPGROUPS
+// Products of whole warpgroups: see warpgroups.py, and prelude.cuda for the same functions. OpenCL's compiler does not
+// take these instructions. They pass it as comments of PTX, which interop/cl/ptx.py turns into instructions.
+#define SM_90A "//@ "
+ulong octet_matrix(__local const float4* array, int at, int apart, int row) {
+  uint start = ((uint)(size_t)array >> 4) + (uint)at;
+  return (ulong)(uint)row << 32 | (ulong)(start | (uint)apart << 16);
+}
+void copy_octet(__local float4* to, __global const void* from, bool real) {
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 16, %2;" : : "r"((uint)(size_t)to), "l"(from), "r"(real ? 16 : 0) : "memory");
+}
+void copy_slice(__local float4* to, int slice, __global const void* from, bool real) {
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 8, %2;" : : "r"((uint)(size_t)to + 8u * (uint)slice), "l"(from), "r"(real ? 8 : 0) : "memory");
+}
+void prepare_arrivals(__local float4* arrivals, int count) {
+  if (get_local_id(0) == 0) {
+    for (int i = 0; i < count; i++) {
+      asm volatile(SM_90A "mbarrier.init.shared::cta.b64 [%0], 1;" : : "r"((uint)(size_t)(arrivals + i)) : "memory");
+    }
+    asm volatile(SM_90A "fence.mbarrier_init.release.cluster;" : : : "memory");
+    asm volatile(SM_90A "fence.proxy.async.shared::cta;" : : : "memory");
+  }
+}
+void copy_stage(__local float4* to, __global const void* from, int octets, __local float4* arrival) {
+  if (get_local_id(0) == 0) {
+    uint there = (uint)(size_t)arrival;
+    asm volatile(SM_90A "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" : : "r"(there), "r"(16 * octets) : "memory");
+    asm volatile(SM_90A "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];"
+      : : "r"((uint)(size_t)to), "l"(from), "r"(16 * octets), "r"(there) : "memory");
+  }
+}
+void await_arrival(__local float4* arrival, int phase) {
+  asm volatile(SM_90A "{.reg .pred there; again: mbarrier.try_wait.parity.shared::cta.b64 there, [%0], %1; @!there bra again;}"
+    : : "r"((uint)(size_t)arrival), "r"(phase) : "memory");
+}
+void release_arrivals(__local float4* arrivals, int count) {
+  for (int i = 0; get_local_id(0) == 0 && i < count; i++) {
+    asm volatile(SM_90A "mbarrier.inval.shared::cta.b64 [%0];" : : "r"((uint)(size_t)(arrivals + i)) : "memory");
+  }
+  BARRIER;
+}
+#define RELEASE_ARRIVALS(array, n) release_arrivals(array, n)
+#define PREPARE_ARRIVALS(array, n) prepare_arrivals(array, n)
+#define AWAIT_STAGE(array, i, phase) await_arrival((array) + (i), phase)
+#define SHOW_COPIES asm volatile(SM_90A "fence.proxy.async.shared::cta;" : : : "memory")
+#define BEGIN_PRODUCTS asm volatile(SM_90A "wgmma.fence.sync.aligned;" : : : "memory")
+#define COMMIT_PRODUCTS asm volatile(SM_90A "wgmma.commit_group.sync.aligned;" : : : "memory")
+#define AWAIT_PRODUCTS(n) asm volatile(SM_90A "wgmma.wait_group.sync.aligned %0;" : : "n"(n) : "memory")
 #endif

@@ -54,7 +54,7 @@ def _copy(whole: bool) -> str:
         last = "min((n_) * 2, src_S - 2)"
         return f"copy_octet((array_) + (i_), &WORDS_src({NEAREST}{last}), {INSIDE}(n_) * 2 < src_S)"
     slice_copies = (
-        f"copy_slice((uint2*)((array_) + (i_)) + {n}, &WORDS_src({NEAREST}min((n_) * 2 + {n}, src_S - 1)), "
+        f"copy_slice((array_) + (i_), {n}, &WORDS_src({NEAREST}min((n_) * 2 + {n}, src_S - 1)), "
         f"{INSIDE}(n_) * 2 + {n} < src_S)"
         for n in range(2)
     )
@@ -68,7 +68,7 @@ def _product(eights: int) -> str:
     operands = ", ".join(f'"+f"(sum_[(i_) * EIGHTS + {i}].{lane})' for i in range(eights) for lane in "xyzw")
     matrices = '"l"(octet_matrix(array_, at_, apart_, row_)), "l"(octet_matrix(ring_, from_, next_, 8))'
     return (
-        f'asm volatile("wgmma.mma_async.sync.aligned.m64n{8 * eights}k16.f32.f16.f16 '
+        f'asm volatile(SM_90A "wgmma.mma_async.sync.aligned.m64n{8 * eights}k16.f32.f16.f16 '
         f'{{{sums}}}, %{registers}, %{registers + 1}, 1, 1, 1, 0, 0;" : {operands} : {matrices})'
     )
 

@@ -17,9 +17,9 @@ from ...errors import BindingError, DeviceError
 from ...gl.user_objects import is_gl_object
 from ...record.base_device import BaseDevice
 from ...record.command_list import Record
-from ...record.one_dispatch import prefers_one
+from ...record.one_dispatch import MOST_INVOCATIONS, prefers_one
 from ..api import own_errors
-from ..build import MATRIX_UNITS, compile_options
+from ..build import MATRIX_UNITS, WARPGROUPS, compile_options
 from ..context import ClContext, driver_of
 from ..objects import IMAGE_FORMATS, INPUT_FORMATS, ClBuffer, ClImage, Use, image_memory
 from ..sharing.gl_partner import GlPartners
@@ -35,6 +35,8 @@ from .recording import Recording, record_separately
 _READ_WRITE, _IMAGE2D = cl.mem_flags.READ_WRITE, cl.mem_object_type.IMAGE2D
 _ZEROS = np.zeros(4, np.float32)
 _POINTER_BYTES, _BYTES_FOR_VALUES = 8, 512
+_WARPGROUP_BYTES = 226 << 10
+"""The local memory that a work-group of Hopper's gets, if its kernel is compiled from PTX. OpenCL admits 48 KB."""
 _LAST_FLOAT = (1 << 31) - 1
 """Kernels count in ints."""
 
@@ -47,7 +49,7 @@ class ClDevice(BaseDevice[ClKernel, ClCommandList, ClBarrier]):
         self.context = context
         self._gl_partners = GlPartners(context)
         self._command_buffers = CommandBuffers.on(context.queue)
-        device = context.device
+        device, options = context.device, compile_options(context.device)
         self.traits = Traits(
             name=context.name,
             api="opencl",
@@ -64,7 +66,9 @@ class ClDevice(BaseDevice[ClKernel, ClCommandList, ClBarrier]):
             write_formats=_formats(context, cl.mem_flags.WRITE_ONLY) - INPUT_FORMATS,
             max_textures=min(device.max_read_image_args, device.max_write_image_args),
             memories_per_float4=16 // _POINTER_BYTES,
-            matrix_units=MATRIX_UNITS in compile_options(device),
+            matrix_units=MATRIX_UNITS in options,
+            warpgroup_bytes=_WARPGROUP_BYTES if WARPGROUPS in options else 0,
+            warpgroup_invocations=MOST_INVOCATIONS if WARPGROUPS in options else 0,
         )
         self._read_formats = _formats(context, cl.mem_flags.READ_ONLY)
 

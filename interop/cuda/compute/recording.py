@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ....kernels.codegen.cuda import dynamic_bytes
+from ....kernels.codegen.c_family import dynamic_bytes
 from ....kernels.codegen.one_dispatch import ProgramSource
 from ....kernels.codegen.source import KernelSource
 from ...binaries import BinaryStore

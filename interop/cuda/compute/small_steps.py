@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ....kernels.codegen.cuda import dynamic_bytes
+from ....kernels.codegen.c_family import dynamic_bytes
 from ...device import Step, Traits
 from ...record.one_dispatch import Merged, even_parts, table, why_not_one
 from ..arrays import new_array

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import functools
 import re
+import shutil
+import subprocess
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -11,11 +13,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from framebind.interop.cl.ptx import hides_instructions, is_revealed, revealed
 from framebind.interop.cuda import nvrtc
 from framebind.interop.errors import DeviceError
 from framebind.interop.null.device import NullDevice
 from framebind.interop.record.one_dispatch import merge, why_not_one
-from framebind.kernels.codegen.cuda import CUDA, dynamic_bytes
+from framebind.kernels.codegen.c_family import dynamic_bytes
+from framebind.kernels.codegen.cuda import CUDA
+from framebind.kernels.codegen.opencl import OPENCL
 from framebind.kernels.codegen.render import render_program, render_together
 from framebind.kernels.codegen.source import Argument, KernelSource, storage_of
 from framebind.kernels.codegen.texts import kernel_files, multiplies_octets, tile_function
@@ -51,6 +56,11 @@ ARCHITECTURES = 75, 80, 89, 90, 100
 UNITS = re.compile(r"FRAGMENT|MULTIPLY_")
 """The macros of matrix units in a kernel's text."""
 STORAGES: tuple[Storage, ...] = "f32", "f16"
+CLANG = (
+    "--target=nvptx64-nvidia-nvcl", "-Xclang", "-target-cpu", "-Xclang", "sm_80", "-x", "cl", "-cl-std=CL1.2", "-O3",
+    "-Xclang", "-finclude-default-header", "-Dasm=__asm__",
+)  # fmt: skip
+"""Options with which clang compiles OpenCL for NVIDIA's GPUs."""
 TOGETHER = 32
 """Kernels of one text that NVRTC is given: most of a call's time is not the kernel's."""
 
@@ -161,19 +171,44 @@ def test_tiles_of_dense_convolutions_compile(architecture: int) -> None:
     compile_all(sources if architecture > 75 else sources[:1], architecture)
 
 
+SMALL, LARGE = WarpgroupTile(1, 3, 1, 1, 2, 3, 14, 1), WarpgroupTile(1, 3, 2, 1, 1, 2, 9, 4, 2)
+"""Tiles of warpgroups. The large one needs more local memory than a kernel declares."""
+
+
 @pytest.mark.parametrize("architecture", [75, 80, 90, 100])
 def test_tiles_of_warpgroups_compile(architecture: int) -> None:
-    """With products of 9.0, of which large tiles need more local memory than a kernel declares, or emulated ones."""
-    target = Target(256, 1 << 18, matrix_units=True, halves=True, local_bytes=48 << 10, warpgroup_bytes=227 << 10)
-    small, large = WarpgroupTile(1, 3, 1, 1, 2, 3, 14, 1), WarpgroupTile(1, 3, 2, 1, 1, 2, 9, 4, 2)
-    operation = Convolution(Window((3, 3), (1, 1)), np.ones((48, 3, 3, 24)), None)
-    sources = list[KernelSource]()
-    for tile in (small, large) if architecture == nvrtc.WARPGROUPS else (small,):
-        launch = launched(operation, replace(target, fixed={"warpgroup_conv": tile}))
-        assert launch.halves
-        sources.append(source_of(launch.halves[0], operation, ("f16", "f16")))
+    """With products of 9.0, or emulated ones."""
+    sources = warpgroup_sources(*(SMALL, LARGE) if architecture == nvrtc.WARPGROUPS else (SMALL,))
     assert dynamic_bytes(sources[-1]) == (sources[-1].local_bytes if len(sources) > 1 else 0)
     compile_all(sources, architecture)
+
+
+def warpgroup_sources(*tiles: WarpgroupTile) -> list[KernelSource]:
+    target = Target(256, 1 << 18, matrix_units=True, halves=True, local_bytes=48 << 10, warpgroup_bytes=227 << 10)
+    operation = Convolution(Window((3, 3), (1, 1)), np.ones((48, 3, 3, 24)), None)
+    sources = list[KernelSource]()
+    for tile in tiles:
+        launch = launched(operation, replace(target, fixed={"warpgroup_conv": tile}))
+        assert launch.halves
+        octets = launch.halves[0].constants | {"OCTETS": int(tile is LARGE)}
+        sources.append(source_of(replace(launch.halves[0], constants=octets), operation, ("f16", "f16")))
+    return sources
+
+
+def test_opencl_gets_the_same_instructions_of_warpgroups() -> None:
+    """PoCL's compiler makes PTX of OpenCL's text, as NVIDIA's does, in which these instructions are comments."""
+    found = [name for name in ("clang", *(f"clang-{number}" for number in range(13, 30))) if shutil.which(name)]
+    if not found:
+        absent("clang", "no clang is installed, which comes with PoCL")
+    text, _ = render_together(warpgroup_sources(SMALL, LARGE), OPENCL)
+    words = [found[0], *CLANG, "-DNVIDIA", "-DMATRIX_UNITS", "-DWARPGROUPS", "-w", "-S", "-o", "-", "-"]
+    ptx = subprocess.run(words, input=text.encode(), capture_output=True, check=True).stdout
+    assert hides_instructions(ptx) and not is_revealed(ptx) and is_revealed(revealed(ptx))
+    hidden = re.findall(r"//@ (.*)", ptx.decode())
+    instructions = revealed(ptx).decode()
+    assert "//@" not in instructions and re.search(r"^\.target sm_80a", instructions, re.MULTILINE)
+    assert not any(re.search(r"%\d", each) for each in hidden)  # each operand is a register
+    assert {each.split(" ")[0].partition(".sync")[0] for each in hidden} >= {"wgmma.mma_async", ".shared"}
 
 
 @pytest.mark.parametrize("architecture", [75, 100])

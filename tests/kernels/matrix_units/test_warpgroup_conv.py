@@ -144,6 +144,16 @@ def test_launches_of_halves_take_the_place_of_those_that_read_halves(
         assert choice is not None and choice.key in keys and len(choice.candidates) == WARPGROUP_CANDIDATES
 
 
+@pytest.mark.parametrize(("most", "kernel"), [(0, "warpgroup_conv"), (100, "warpgroup_conv"), (5000, "tiled_conv")])
+def test_steps_of_one_dispatch_use_no_warpgroups(most: int, kernel: str) -> None:
+    """A program of small steps has no room for their local memory: OpenCL says how small."""
+    nodes = [Node("CONV_2D", convolution(96, 96, Window((3, 3), (1, 1))), (0,), (1,))]
+    tensors = {i: TensorInfo(f"t{i}", (1, 128, 128, 96), "float32") for i in range(2)}
+    lowered = lower(Graph(tensors, nodes, (0,), (1,)), replace(HOPPER, warpgroup_invocations=most))
+    (entry,) = take_halves(lowered, {0: "f16"}).launches
+    assert entry.launch.kernel == kernel
+
+
 @pytest.mark.parametrize(("start", "octets"), [(4, 1), (3, 0)])
 def test_octets_of_a_part_of_a_tensor_lie_at_multiples_of_16_bytes(start: int, octets: int) -> None:
     nodes = [Node("CONV_2D", convolution(96, 96, Window((3, 3), (1, 1))), (0,), (1,))]
