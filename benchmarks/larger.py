@@ -45,24 +45,29 @@ An error is the largest difference from LiteRT's CPU interpreter in any output, 
 output. The outputs of mobilenetv2_224 and yolov8n_640 are almost constant with these weights, so that their errors say
 little; `python scripts/exports/weights.py liven` makes weights that say more.
 
-The first table is the newest call with peers. Its commit was not recorded: it is that of the branch at that time, and
-the errors of sam2_encoder fit it. 57 processes got ready side by side in 85 s, which OpenCL, OpenGL and PyTorch missed
-for half of the models; the second table, of an hour before, has all models on all APIs. A later rule for first
-convolutions (patches, not tiles) was timed as single launches only.
+In the table of commit 34a32b27 the commit was not recorded: it is that of the branch at that time. 57 processes got
+ready side by side in 85 s, which OpenCL, OpenGL and PyTorch missed for half of the models; the table of 5eace2e1, of an
+hour before, has all models on all APIs. Both are older than tiles of halves and shared sums
+([tensor cores](internals/tensor-cores.md#the-kernels)): with them frames of sam2_encoder take 0.92 times as long,
+depth_anything_small 0.91, deeplab_mnv2_513 0.96 and vit_tiny_224 0.97 to 0.99
+(`tiles-of-halves-` and `shares-nvidia-h200-2026-11-27.json` in `benchmarks/results/dense`).
 
-- *Goals*: yolov8n_640, resnet18_224 and vit_tiny_224 reach theirs. unet_512 does by its stream, and its frame took
-  0.322 and 0.335 of 0.32 ms. mobilenetv2_224 does by its stream. deeplab_mnv2_513 does not: see *What is missing*.
+- *Goals*: unet_512 (0.299 / 0.279 at 6349a2d6, in the call that also compiled PyTorch), yolov8n_640, resnet18_224 and
+  vit_tiny_224 reach theirs. mobilenetv2_224 does by its stream, and its frame took 0.102 to 0.110 of 0.10 ms.
+  deeplab_mnv2_513 does not: see *What is missing*.
 - *torch.compile*, default mode, the day before (`heavy-nvidia-h200-2026-11-26-exports.json` and `-keras.json` in
   `benchmarks/results/heavy`), in ms: sam2_encoder 0.491 / 0.473, depth_anything_small 0.777 / 0.765, yolo26n 0.540 /
   0.530, yolov8n_640 0.453 / 0.439, deeplab_mnv2_513 0.432 / 0.422, mobilenetv2_224 0.249 / 0.235.
-- *max-autotune* was ready for vit_tiny_224 only. SAM's encoder, Depth-Anything, SegFormer and YOLO11n were not in 98 s
-  side by side: each has 28 to 54 shapes of products and convolutions, and for each of them Inductor writes, compiles
-  and tries about twenty kernels. `TORCHINDUCTOR_CACHE_DIR` keeps what it found for the next call.
+- *max-autotune* was ready for vit_tiny_224 only. SAM's encoder, Depth-Anything, SegFormer and YOLO11n have 28 to 54
+  shapes of products and convolutions each, and for each of them Inductor writes, compiles and tries about twenty
+  kernels. Fourteen processes side by side, alone on a machine of 16 cores, tried 38 shapes in 196 s, and one model was
+  compiled: unet_512. A shape takes 0.2 to 1.2 s if one process has the GPU, and 11 to 31 s if twenty share it.
+  `TORCHINDUCTOR_CACHE_DIR` keeps what was found for the next call.
 - *Small models*, the same call: 13 of them took 0.40 to 1.006 times the frames and 0.38 to 0.992 times the streams that
   they took at d3956cf0, before all of this (`benchmarks/results/trees-nvidia-h200-2026-11-27.json`, two rounds).
-- *OpenCL* takes 1.19 to 1.71 times as long as CUDA in the second table, and most where CUDA multiplies by
-  [warpgroups](internals/tensor-cores.md#warpgroups), which OpenCL's compiler does not have: unet_512 1.70, yolov8n_640
-  1.64. *OpenGL* takes 2.2 to 10.3 times as long: NVIDIA's has no matrix units.
+- *OpenCL* takes 1.19 to 1.71 times as long as CUDA in the table of 5eace2e1, and most where CUDA multiplies by
+  [warpgroups](internals/tensor-cores.md#warpgroups): unet_512 1.70, yolov8n_640 1.64. *OpenGL* takes 2.2 to 10.3 times
+  as long: NVIDIA's has no matrix units.
 
 ONNX Runtime is not here: the machine's has no CUDA.
 """
@@ -75,20 +80,20 @@ one by one. Rows of models that were not timed again are older than tiles, warpg
 
 ### What is missing
 
-*deeplab_mnv2_513*, 0.281 of 0.24 ms. No step holds the time: the longest of 42, 3x3 of 160 to 128 channels at 129x129,
-takes 29 us of 398 one by one, and 25 of matrix_conv take 204 us at 15% of their limit. Two 3x3 with rate 6 and 12, 576
-to 128 channels at 33x33, take 22 us each at 7%, because 33x33 pixels are few tiles and each reads all weights: alone
-such a layer takes 17.2 us by the rule and 15.8 by the fastest of 21 tiles (17.6 by warpgroups). SUSTAINED_SPEED found
-nothing faster in 14 s. Two sums over a part of the channels, added up by a further step, were not tried. Tensors of its
-depthwise convolutions keep 32 bits.
+*deeplab_mnv2_513*, 0.263 of 0.24 ms. What a step adds to a stream of graphs of the steps before it: 3x3 of 160 to 128
+channels at 129x129 27 us, at 23% of its limit (306 tiles of 128 pixels for 264 places); seven pairs of a depthwise and
+a 1x1 convolution, which use no matrix units, 65; two 3x3 with rates 6 and 12, 576 to 128 channels at 33x33, 28; to
+enlarge the result to 513x513 11; the first convolution, with the graph's own start, 11; the first expansion 8; all
+others 6 or less each. The two with rates took 40 before groups shared their sums. Tried and not kept: halves behind RELU6. All of them together: frames of 0.263 in place of 0.273 ms,
+mobilenetv2_224 0.102 and 0.105, but the error of pose_landmark_lite rises from 8.6e-4 to 0.117, and that of
+hand_landmark_lite from 2.6e-5 to 2.7e-3. Only tensors of two million values or more: 0.268 in place of 0.272 ms
+(`benchmarks/results/dense/behind-relu6-nvidia-h200-2026-11-27.json`).
 
-*sam2_encoder*, 0.483 ms, 0.98 of torch.compile's frame of the day before. 50 layers of tokens take 492 of 905 us one by
-one (before windows took no copies), at 7% of their limit: 64 to 4,096 rows are few tiles. Tried as single launches and
-in frames: warpgroups for layers of tokens take 3 to 5 us in place of 5 to 9 alone, but frames of depth_anything_small,
-vit_tiny_224 and segformer_b0 were 1 to 3% longer, perhaps because a kernel with so much local memory cannot start
-beside the one before; asking for the weights before they are needed changed nothing (0.998 and 0.974 of the frame,
-0.997 and 0.995 of the stream). Not tried in frames: tiles of 32 pixels by 32 channels over halves, which took 3.6 to
-4.4 us in place of 4.8 to 5.9 for five of eight layers (`benchmarks/results/medians/dense`).
+*sam2_encoder*, 0.437 ms, 0.89 of torch.compile's frame of the day before. Its layers of tokens stay far below their
+limit: 64 to 4,096 rows are few tiles. Warpgroups for them take 3 to 5 us in place of 5 to 9 alone, but frames of
+depth_anything_small, vit_tiny_224 and segformer_b0 were 1 to 3% longer, perhaps because a kernel with so much local
+memory cannot start beside the one before; asking for the weights before they are needed changed nothing. Tiles of 32
+pixels by 32 channels over halves, the present rule from four steps on, took 0.437 ms in place of 0.473.
 """
 MEMORY = """## Memory
 
