@@ -84,9 +84,10 @@ one by one. Rows of models that were not timed again are older than tiles, warpg
 channels at 129x129 27 us, at 23% of its limit (306 tiles of 128 pixels for 264 places); seven pairs of a depthwise and
 a 1x1 convolution, which use no matrix units, 65; two 3x3 with rates 6 and 12, 576 to 128 channels at 33x33, 28; to
 enlarge the result to 513x513 11; the first convolution, with the graph's own start, 11; the first expansion 8; all
-others 6 or less each. The two with rates took 40 before groups shared their sums. Tried and not kept: halves behind RELU6. All of them together: frames of 0.263 in place of 0.273 ms,
-mobilenetv2_224 0.102 and 0.105, but the error of pose_landmark_lite rises from 8.6e-4 to 0.117, and that of
-hand_landmark_lite from 2.6e-5 to 2.7e-3. Only tensors of two million values or more: 0.268 in place of 0.272 ms
+others 6 or less each. The two with rates took 40 before groups shared their sums. Tried and not kept: halves behind
+RELU6. All of them together: frames of 0.263 in place of 0.273 ms, mobilenetv2_224 0.102 and 0.105, but the error of
+pose_landmark_lite rises from 8.6e-4 to 0.117, and that of hand_landmark_lite from 2.6e-5 to 2.7e-3. Only tensors of two
+million values or more: 0.268 in place of 0.272 ms
 (`benchmarks/results/dense/behind-relu6-nvidia-h200-2026-11-27.json`).
 
 *sam2_encoder*, 0.437 ms, 0.89 of torch.compile's frame of the day before. Its layers of tokens stay far below their
