@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import gc
 import pickle
 from pathlib import Path
 
@@ -150,6 +151,14 @@ def test_messages_are_protocol_buffers() -> None:
     assert kept == copy.deepcopy(landmarks) == pickle.loads(pickle.dumps(landmarks))
     added = kept.landmark.add(x=0.25)
     assert len(kept.landmark) == 22 and [field.name for field, _ in added.ListFields()] == ["x"]
+
+
+def test_messages_inside_others_survive_a_collection() -> None:
+    """The class of one that nothing held was collected by protobuf 4.22 to 4.24, which crashed when one was made."""
+    assert isinstance(messages.LocationData, type)
+    gc.collect()
+    found = messages.LocationData(relative_bounding_box={"xmin": 0.5}, relative_keypoints=[{"x": 0.25}] * 6)
+    assert (found.relative_bounding_box.xmin, found.relative_keypoints[5].x) == (0.5, 0.25)
 
 
 def test_rows_become_messages_with_equal_values() -> None:

@@ -68,8 +68,8 @@ def _classes() -> dict[str, Any]:
         formats.value.add(name=name, number=number)
     pool = descriptor_pool.DescriptorPool()
     pool.AddSerializedFile(file.SerializeToString())
-    names = [name for name in _FIELDS if "." not in name]
-    found = {name: message_factory.GetMessageClass(pool.FindMessageTypeByName(f"mediapipe.{name}")) for name in names}
+    # Also those inside others: before protobuf 4.25 a class that nothing holds is collected, and making one crashes.
+    found = {name: message_factory.GetMessageClass(pool.FindMessageTypeByName(f"mediapipe.{name}")) for name in _FIELDS}
     for each in found.values():
         each.__module__ = __name__  # where pickle looks for it
     return found
