@@ -19,7 +19,7 @@ from framebind.kernels.ops.convolution.separable import Pair, SeparableTile, div
 from framebind.kernels.ops.window import SAME, VALID, Window
 from framebind.kernels.target import Target
 from framebind.kernels.views import Storage
-from support.graphs import Shape, conv, normal, run, target_of
+from support.graphs import Shape, conv, half, normal, run, target_of
 from support.models import relative_error
 
 WINDOWS = (
@@ -41,14 +41,14 @@ TILES: tuple[tuple[SeparableTile, Storage], ...] = (
 
 
 def pair(window: Window, channels: int, out: int, activation: tuple[str, ...]) -> tuple[dict[int, Shape], list[Node]]:
-    """Depthwise convolution 0 to 1, pointwise 1 to 2 with a sum of 3 behind it, which reads 0 directly."""
+    """Depthwise convolution 0 to 1, pointwise 1 to 2 with weights of 16 bits: kernels round others each in its way."""
     rows, columns = window.output_size(7, 9)
     shapes: dict[int, Shape] = {0: (2, 7, 9, channels), 1: (2, rows, columns, channels), 2: (2, rows, columns, out)}
     depthwise = Depthwise(window, 1, normal(1, *window.size, channels), normal(channels))
     epilogue = tuple(map(FusedOp, activation))
     return shapes, [
         Node("DEPTHWISE_CONV_2D", depthwise, (0,), (1,), epilogue),
-        conv(1, 2, normal(out, channels), (FusedOp("RELU6"),)),
+        conv(1, 2, half(out, channels), (FusedOp("RELU6"),)),
     ]
 
 

@@ -90,7 +90,7 @@ def test_every_tile_agrees(device: Device, case: NodeCase, tile: MatrixTile, hal
 @pytest.mark.parametrize(("depth", "tile"), [(4, MatrixTile(1, 1, 1, 1)), (44, MatrixTile(2, 2, 2, 3))], ids=str)
 def test_an_infinity_in_any_term_stays_one(device: Device, depth: int, tile: MatrixTile) -> None:
     """One and eleven terms of 4 and 24 that are multiplied: the last ones are there again, in place of zeros."""
-    weights = np.abs(half(8, depth)).astype(np.float32) + 0.125
+    weights = (np.abs(half(8, depth)) + 0.125).astype(np.float16).astype(np.float32)
     x = normal(1, depth, 7, depth)
     channels = np.arange(depth)
     x[0, channels, 3, channels] = np.inf
