@@ -45,29 +45,25 @@ An error is the largest difference from LiteRT's CPU interpreter in any output, 
 output. The outputs of mobilenetv2_224 and yolov8n_640 are almost constant with these weights, so that their errors say
 little; `python scripts/exports/weights.py liven` makes weights that say more.
 
-In the table of commit 34a32b27 the commit was not recorded: it is that of the branch at that time. 57 processes got
-ready side by side in 85 s, which OpenCL, OpenGL and PyTorch missed for half of the models; the table of 5eace2e1, of an
-hour before, has all models on all APIs. Both are older than tiles of halves and shared sums
-([tensor cores](internals/tensor-cores.md#the-kernels)): with them frames of sam2_encoder take 0.92 times as long,
-depth_anything_small 0.91, deeplab_mnv2_513 0.96 and vit_tiny_224 0.97 to 0.99
-(`tiles-of-halves-` and `shares-nvidia-h200-2026-11-27.json` in `benchmarks/results/dense`).
+All got ready side by side in 90 s; frames of pictures in 32 s, in which PyTorch was not ready for two of three.
 
-- *Goals*: unet_512 (0.299 / 0.279 at 6349a2d6, in the call that also compiled PyTorch), yolov8n_640, resnet18_224 and
-  vit_tiny_224 reach theirs. mobilenetv2_224 does by its stream, and its frame took 0.102 to 0.110 of 0.10 ms.
-  deeplab_mnv2_513 does not: see *What is missing*.
-- *torch.compile*, default mode, the day before (`heavy-nvidia-h200-2026-11-26-exports.json` and `-keras.json` in
-  `benchmarks/results/heavy`), in ms: sam2_encoder 0.491 / 0.473, depth_anything_small 0.777 / 0.765, yolo26n 0.540 /
-  0.530, yolov8n_640 0.453 / 0.439, deeplab_mnv2_513 0.432 / 0.422, mobilenetv2_224 0.249 / 0.235.
-- *max-autotune* was ready for vit_tiny_224 only. SAM's encoder, Depth-Anything, SegFormer and YOLO11n have 28 to 54
-  shapes of products and convolutions each, and for each of them Inductor writes, compiles and tries about twenty
-  kernels. Fourteen processes side by side, alone on a machine of 16 cores, tried 38 shapes in 196 s, and one model was
-  compiled: unet_512. A shape takes 0.2 to 1.2 s if one process has the GPU, and 11 to 31 s if twenty share it.
-  `TORCHINDUCTOR_CACHE_DIR` keeps what was found for the next call.
-- *Small models*, the same call: 13 of them took 0.40 to 1.006 times the frames and 0.38 to 0.992 times the streams that
-  they took at d3956cf0, before all of this (`benchmarks/results/trees-nvidia-h200-2026-11-27.json`, two rounds).
-- *OpenCL* takes 1.19 to 1.71 times as long as CUDA in the table of 5eace2e1, and most where CUDA multiplies by
-  [warpgroups](internals/tensor-cores.md#warpgroups): unet_512 1.70, yolov8n_640 1.64. *OpenGL* takes 2.2 to 10.3 times
-  as long: NVIDIA's has no matrix units.
+- *Goals*: unet_512, yolov8n_640, resnet18_224 and vit_tiny_224 reach theirs. mobilenetv2_224 does by its stream, and
+  its frame took 0.107 of 0.1 ms. deeplab_mnv2_513 does not (0.261 of 0.24 ms): see *What is missing*.
+- *torch.compile f16* took 1.11 (sam2_encoder) to 2.29 (mobilenetv2_224) times as long as framebind's frames on CUDA, of
+  12 models.
+- *torch.compile max-autotune f16* took 1.84 (vit_tiny_224) to 1.85 (unet_512) times as long as framebind's frames on
+  CUDA, of 2 models.
+- *max-autotune* of SAM's encoder, Depth-Anything, SegFormer and the YOLOs was not ready: they have 28 to 54 shapes of
+  products and convolutions each, and for each of them Inductor writes, compiles and tries about twenty kernels.
+  Fourteen processes side by side, alone on a machine of 16 cores, tried 38 shapes in 196 s and compiled unet_512; SAM's
+  encoder, alone with 15 processes that compile, tried 13 shapes in 138 s, 7.7 s each, none of which it waited for
+  compilers. So neither the GPU nor the compilers hold it up, and its twenty trials of a shape took 0.2 to 1.2 s in the
+  first seconds of a process. Why was not found. `TORCHINDUCTOR_CACHE_DIR` keeps what was found for the next call.
+- *Small models*, the same call: 13 of them took 0.39 to 0.989 times the frames and 0.38 to 0.985 times the streams that
+  they took at d3956cf0, before all of this (`benchmarks/results/trees-nvidia-h200-2026-11-27.json`, 4 rounds).
+- *OpenCL* takes 0.96 to 1.65 times as long as CUDA, unet_512 1.05, and depth_anything_small 1.88: there tiles for
+  layers of tokens were on trial, which a later commit keeps to CUDA (0.781 ms in a call of an hour before). *OpenGL*
+  takes 2.2 to 11.2 times as long: NVIDIA's has no matrix units.
 
 ONNX Runtime is not here: the machine's has no CUDA.
 """
@@ -76,8 +72,8 @@ STEPS = """## Where the time goes
 Each step of a frame on CUDA, timed as a launch of its own, by the GPU's clock. *At the limits* is the time that an
 NVIDIA H200 needs at least for the same steps: to move each of their tensors once at 4.3 TB/s, or to multiply at 989
 TFLOP/s (67 of depthwise convolutions), whichever is longer. `python benchmarks/costly_steps.py MODEL` prints the steps
-one by one. The tree of these tables, and of frames at once below, is that of the commit before its last rule: groups
-share sums where that was estimated to take 0.9 times as long, and now also where it is 1.15 times.
+one by one. The tree of the table of convnext_atto, and of frames at once below, is that of the commit before its last
+rule: groups share sums where that was estimated to take 0.9 times as long, and now also where it is 1.15 times.
 
 ### What is missing
 
@@ -110,10 +106,8 @@ wait after each. The line *start + cost times work* is fitted to all points of a
 least, and *off* is the largest of them. *From* is the first point from which on a line fits within a tenth, with its
 error.
 
-Frames at once are a straight line: 32 of them take 5 to 23 times as long as one. Pixels, timed before warpgroups, are
-one, too, with two exceptions. A frame of 128x128 pixels leaves most of the GPU idle in unet: from 256x256 on a line is
-5% off. vit_tiny has none: attention compares each patch of 16x16 pixels with each other one, and so grows with the
-square of the pixels.
+Frames at once are a straight line: 32 of them take 5 to 23 times as long as one. Pixels are one, too, but in vit_tiny:
+attention compares each patch of 16x16 pixels with each other one, and so grows with the square of the pixels.
 """
 
 
