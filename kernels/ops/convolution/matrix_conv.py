@@ -75,13 +75,15 @@ def choose_matrix_tile(pixels: int, channels: int, taps: int, depth: int, target
 
 
 def tile_of_halves(pixels: int, channels: int, depth: int, target: Target) -> MatrixTile | None:
-    """The tile for a 1x1 window over halves; None if there is too little work for it."""
+    """The tile for a 1x1 window over halves; None if there is too little work for it, or on other devices than those on
+    which it was faster: in one dispatch its sums leave less local memory to all steps.
+    """
     (rows, columns), steps, split = HALVES_TILE, -(-depth // 4), 1
     while split < _most_warps(depth, target) and steps > HALVES_STEPS * split:
         split *= 2
     warps = -(-pixels // (16 * rows)) * -(-channels // (8 * columns)) * split
     worth = warps >= HALVES_WARPS and steps >= HALVES_LEAST_STEPS and channels >= 8 * columns
-    if not (target.matrix_units and target.halves and worth):
+    if not (target.matrix_units and target.halves and target.early_launches and worth):
         return None
     return MatrixTile(rows, columns, split, 3 if steps <= 6 * split else 2)
 

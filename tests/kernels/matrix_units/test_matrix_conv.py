@@ -193,7 +193,8 @@ def test_nearest_copies_of_halves_are_halves() -> None:
 
 def test_layers_of_halves_have_tiles_of_their_own() -> None:
     """Of twice the pixels, if they are enough for all warps; layers that read floats keep the rule's."""
-    units = Target(256, 132 * 2048, matrix_units=True, halves=True)
+    units = Target(256, 132 * 2048, matrix_units=True, halves=True, early_launches=True)
+    assert tile_of_halves(4096, 384, 24, replace(units, early_launches=False)) is None
     assert tile_of_halves(4096, 384, 24, units) == MatrixTile(2, 4, 1, 3)
     assert tile_of_halves(256, 384, 384, units) == MatrixTile(2, 4, 8, 2)
     assert tile_of_halves(784, 384, 96, units) is None  # 600 warps
