@@ -107,7 +107,7 @@ def test_rows_are_those_of_the_cpu(
     with fb.video.VideoStage(task, str(path)) as stage:
         rows = stage.rows(folder)
     downloads = {why: count.bytes for (way, why), count in fb.transfers.by_reason.items() if way == "download"}
-    downloads.pop("flag of the barrier between work-groups", None)  # four bytes of a GPU that runs steps as one dispatch
+    downloads.pop("flag of the barrier between work-groups", None)  # on GPUs that run many steps as one
     assert task not in ROWS or downloads == {"detections": len(pictures) * ROWS[task]}
     model = CpuModel(path)
     make = find_task(task).finder
