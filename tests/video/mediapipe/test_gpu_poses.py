@@ -70,7 +70,7 @@ def assert_masks_alike(mask: Any, expected: Any) -> None:
     found, step = mask.read().reshape(48, 64), 0.0
     if found.dtype == np.uint8:
         found, step = found / np.float32(255), 1 / 255
-    apart = np.abs(found - expected) - 0.6 * step  # GPUs round to bytes so, as Direct3D 11 allows
+    apart = np.abs(found - expected) - 0.6 * step  # BYTE in test_gpu_networks.py says why
     assert 0.05 < (expected > 0).mean() < 0.9
     # A coordinate whose step float32 rounds to the other side moves by a 32nd of a pixel.
     assert np.percentile(apart, 99.5) <= 1e-6 and apart.max() < 0.05

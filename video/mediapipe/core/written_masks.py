@@ -35,18 +35,20 @@ class WrittenMasks:
         """Write the masks of a picture, of which a network that was submitted puts its scores into this buffer."""
         if scores is None:
             raise TaskError("this network's masks are computed on the CPU: bind no objects for masks, and take them")
-        if self._model is None or self._made_for != (picture.size, scores):
+        model = self._model
+        if model is None or self._made_for != (picture.size, scores):
             self.close()
             self._made_for = picture.size, scores
             with fb.transfer_guard("allow"):  # constants are uploaded once
                 options = fb.GpuDelegateOptions(picture.api.name)
                 content = self._model_for(picture.size)
-                self._model = Postprocess(content, options, picture.api, unbound=len(self.objects))
-                self._model.bind(0, scores)
-                self._bind(self._model)
-                self._model.record()
-        self._bind(self._model)
-        self._model.run()
+                model = self._model = Postprocess(content, options, picture.api, unbound=len(self.objects))
+                model.bind(0, scores)
+                self._bind(model)
+                model.record()
+        else:
+            self._bind(model)
+        model.run()
 
     def _bind(self, model: Postprocess) -> None:
         for number, each in enumerate(self.objects):
