@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
+import os
 import sys
 import tempfile
 import time
@@ -145,11 +146,22 @@ def built(way: TorchWay, content: bytes, given: Sequence[Any]) -> Run:
     graph = TorchGraph(content, given[0].dtype, given[0].device)
     if not way.is_compiled:
         return graph
+    assemble_with(Path(torch.__path__[0]) / "bin" / "ptxas")
     try_alone(benchmarker)
     sys.setswitchinterval(1e-4)  # each launch of a trial would wait 5 ms for every thread that compiles meanwhile
     compiled = torch.compile(make_fx(graph)(*given), fullgraph=True, options=way.options)
     compiled(*given)  # the first call compiles
     return compiled
+
+
+def assemble_with(ptxas: Path) -> None:
+    """Let this process assemble Triton's kernels with PyTorch's ptxas, if there is one, as Inductor's workers do.
+
+    The version of ptxas is part of the key of Triton's cache. With Triton's own, of another version, a process finds no
+    kernel that its workers compiled for it, and compiles all of them again, one after the other.
+    """
+    if ptxas.exists():
+        os.environ.setdefault("TRITON_PTXAS_PATH", str(ptxas))
 
 
 @cache

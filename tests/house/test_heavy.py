@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import os
 import tempfile
 from pathlib import Path
 
@@ -121,6 +122,17 @@ def test_trials_of_kernels_wait_for_each_other_once() -> None:
     assert benchmarker.benchmark_gpu is alone and alone(trial, scale=3) == 6
     trial()
     assert found == ["free", "taken", "free"]
+
+
+def test_kernels_are_assembled_by_the_ptxas_of_pytorch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRITON_PTXAS_PATH", "")  # so that the end of the test removes what is set in between
+    monkeypatch.delenv("TRITON_PTXAS_PATH")
+    torch_peer.assemble_with(tmp_path / "ptxas")
+    assert "TRITON_PTXAS_PATH" not in os.environ
+    (tmp_path / "ptxas").touch()
+    torch_peer.assemble_with(tmp_path / "ptxas")
+    torch_peer.assemble_with(Path(__file__))
+    assert os.environ["TRITON_PTXAS_PATH"] == str(tmp_path / "ptxas")
 
 
 # Growth ---------------------------------------------------------------------------------------------------------------
