@@ -14,8 +14,8 @@ from ai_edge_litert.interpreter import OpResolverType
 from ..interop.device import Device, Fence
 from ..interop.discovery.best_options import BestOptions
 from ..interop.errors import BindingError, DelegateError, counted
+from ..interop.memory.base import BaseMemory
 from ..interop.null.device import NullFence
-from ..interop.record.base_memory import BaseMemory
 from ..interop.uncopied import Uncopied
 from .alone import alone
 from .gpu_delegate import GpuDelegate

@@ -14,7 +14,7 @@ from ..interop.errors import BindingError
 from ..interop.gl.buffer import GlBuffer
 from ..interop.gl.texture import GlTexture
 from ..interop.gl.user_objects import as_gl_object
-from ..interop.record.base_memory import BaseBuffer
+from ..interop.memory.buffers import BaseBuffer
 from ..interop.uncopied import Uncopied
 from ..kernels.views import TEXTURE_CHANNELS
 from .plan.binding import Crop, TensorLayout, Values

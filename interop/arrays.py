@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from ..kernels.tensor import strides_of
 from .errors import BindingError
@@ -116,3 +117,10 @@ def array_layout(
         tuple(shape), tuple([step // dtype.itemsize for step in steps]), dtype,
         is_aligned=pointer % SLICE_ALIGNMENT == 0, read_only=read_only,
     )  # fmt: skip
+
+
+def unmasked_array(array: npt.ArrayLike) -> np.ndarray[Any, Any]:
+    """The array, or one made of a list of numbers. Raises BindingError if it has a mask, which a GPU does not see."""
+    if isinstance(array, np.ndarray):
+        check_unmasked(array)
+    return np.asarray(array)

@@ -81,7 +81,7 @@ def _no_variables(uuid: str) -> Mapping[str, str]:
 class Backend:
     """An API that runs models: its names, and the functions that open, find and own what it has.
 
-    Everything that lists APIs walks over these records, so that a new one needs no line outside its folder. Functions
+    Everything that lists APIs walks over these entries, so that a new one needs no line outside its folder. Functions
     import what they need when they are called: to read the table loads no driver.
 
     Examples
@@ -160,7 +160,7 @@ class Backend:
 
 
 def find_backends(package: str) -> tuple[Backend, ...]:
-    """Find the record of each folder of a package that has a file backend.py, by rank; those without one come last."""
+    """Find the entry of each folder of a package that has a file backend.py, by rank; those without one come last."""
     found: list[Backend] = []
     for folder in pkgutil.iter_modules(importlib.import_module(package).__path__, f"{package}."):
         if folder.ispkg and importlib.util.find_spec(f"{folder.name}.backend") is not None:
@@ -170,7 +170,7 @@ def find_backends(package: str) -> tuple[Backend, ...]:
 
 @functools.cache
 def all_backends() -> tuple[Backend, ...]:
-    """The records of interop's folders, also of those that compute nothing."""
+    """The entries of interop's folders, also of those that compute nothing."""
     return find_backends(__package__ or "")
 
 

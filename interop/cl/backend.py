@@ -1,4 +1,4 @@
-"""The record of OpenCL. pyopencl takes time to import, and most programs need none: only what is called imports it."""
+"""OpenCL in the table of backends. pyopencl takes time to import: only the functions that need it do so."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from ...kernels.codegen.opencl import OPENCL
 from ..backends import Backend, FoundDevice
+from ..contexts import cl_contexts
 from ..device import Device
 from ..errors import DeviceError
 from ..loaders import InstalledApi, Loader, driver_places, installed_by_files, library_of_icd, library_of_json
-from ..record.context import cl_contexts
 from ..record.opening import open_in
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 
 import pyopencl as cl
 
+from ..contexts import SharedContext, cl_contexts
 from ..errors import DeviceError
 from ..forks import check_process, keep_in_children, note_use
-from ..record.context import SharedContext, cl_contexts
 from . import gl_sharing
 from .api import own_errors
 from .build import build

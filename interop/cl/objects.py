@@ -13,7 +13,9 @@ import numpy.typing as npt
 import pyopencl as cl
 
 from ..errors import BindingError, DeviceError
-from ..record.base_memory import BaseBuffer, BaseMemory, BasePicture, checked_nbytes
+from ..memory.base import BaseMemory
+from ..memory.buffers import BaseBuffer, checked_nbytes
+from ..memory.pictures import BasePicture
 from ..transfers import transfers
 from .api import is_object, own_errors
 from .context import ClContext

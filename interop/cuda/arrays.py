@@ -13,7 +13,7 @@ from .. import dlpack
 from ..arrays import array_layout
 from ..dlpack import LEGACY_STREAM
 from ..errors import BindingError
-from ..record.base_memory import BaseBuffer, checked_nbytes
+from ..memory.buffers import BaseBuffer, checked_nbytes
 from .api import check, driver
 from .context import CudaContext, contexts_on
 from .host_copy import CudaHostCopy

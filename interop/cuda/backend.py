@@ -1,4 +1,4 @@
-"""The record of CUDA."""
+"""CUDA in the table of backends."""
 
 from __future__ import annotations
 

@@ -12,9 +12,9 @@ import weakref
 from collections.abc import Callable
 from typing import Any, Protocol, runtime_checkable
 
+from ..contexts import SharedContext, cuda_contexts
 from ..errors import DeviceError
 from ..forks import check_process
-from ..record.context import SharedContext, cuda_contexts
 from . import api, nvrtc
 from .api import ask, check, driver
 from .current import POPPED, entered, is_current, leave, push

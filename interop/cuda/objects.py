@@ -14,7 +14,8 @@ import numpy.typing as npt
 from ...kernels.views import TEXTURE_CHANNELS
 from ..arrays import SLICE_ALIGNMENT
 from ..errors import BindingError, DeviceError
-from ..record.base_memory import BaseMemory, BasePicture
+from ..memory.base import BaseMemory
+from ..memory.pictures import BasePicture
 from ..transfers import transfers
 from .api import ask, check, driver
 from .context import CudaContext

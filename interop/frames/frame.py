@@ -10,7 +10,8 @@ import numpy.typing as npt
 from ...kernels.colours import YuvColours
 from ..errors import BindingError
 from ..gl.texture import GlTexture
-from ..record.base_memory import BaseBuffer, BasePicture
+from ..memory.buffers import BaseBuffer
+from ..memory.pictures import BasePicture
 from ..yuv import MATRIX_NUMBERS, RANGE_NUMBERS, YuvPicture
 
 

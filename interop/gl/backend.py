@@ -1,4 +1,4 @@
-"""The record of OpenGL, desktop and ES; its devices without a window are EGL's."""
+"""OpenGL, desktop and ES, in the table of backends; its devices without a window are EGL's."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from ..deprecated import warn_deprecated
 from ..errors import BindingError, DeviceError
-from ..record.base_memory import BaseBuffer, checked_nbytes
+from ..memory.buffers import BaseBuffer, checked_nbytes
 from . import query as gl_query
 from .context import GlContext
 from .gl_object import COPY_BARRIERS, GlObject

@@ -11,9 +11,9 @@ import weakref
 from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
+from ..contexts import BaseContext
 from ..errors import DeviceError
 from ..forks import check_process
-from ..record.context import BaseContext
 from . import egl
 from .api import GlApi
 from .khronos import GL

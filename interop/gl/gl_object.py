@@ -8,7 +8,7 @@ from collections.abc import Callable, Hashable
 from typing import Any
 
 from ..errors import BindingError
-from ..record.base_memory import BaseMemory
+from ..memory.base import BaseMemory
 from .context import GlContext
 from .khronos import GL
 from .owned_objects import Kind

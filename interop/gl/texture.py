@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import BindingError, DeviceError
-from ..record.base_memory import BasePicture
+from ..memory.pictures import BasePicture
 from ..transfers import transfers
 from . import dma_buf
 from . import query as gl_query

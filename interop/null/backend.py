@@ -1,4 +1,4 @@
-"""The record of the null device, which computes nothing: ``backend="null"`` shows a model's program without a GPU."""
+"""The null device in the table of backends: ``backend="null"`` shows a model's program without a GPU."""
 
 from __future__ import annotations
 

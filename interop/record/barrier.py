@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from ..binaries import BinaryStore
+from ..contexts import BaseContext
 from ..errors import DeviceError, KernelError
-from .context import BaseContext
 
 log = logging.getLogger("framebind")
 

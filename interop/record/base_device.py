@@ -10,11 +10,11 @@ from typing import Generic, TypeVar
 
 from ...kernels.codegen.source import KernelSource
 from ..binaries import BinaryStore
+from ..contexts import BaseContext
 from ..device import CommandList, Dispatches, Kernel, Step, Traits
 from ..errors import BindingError, DeviceError
 from .barrier import Barrier
 from .checks import check_formats
-from .context import BaseContext
 from .one_dispatch import why_not_one
 
 USERS = threading.RLock()

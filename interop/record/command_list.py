@@ -12,11 +12,11 @@ from dataclasses import replace
 from typing import Any, Generic, Protocol, TypeVar
 
 from ...kernels.codegen.source import Argument
+from ..contexts import BaseContext
 from ..device import Kernel, Resource, Slot, Step, Traits
 from ..errors import BindingError
 from .barrier import BarrierWatch
 from .checks import SlotUse, check_resource, check_slot, check_steps
-from .context import BaseContext
 
 
 class Recording(Protocol):

@@ -40,7 +40,7 @@ LATE = {("", "cl"), ("", "mp"), ("", "public_cuda"), ("", "video"), ("", "video.
 not, and video may import framebind.
 """
 APIS = sorted(all_backends(), key=lambda api: (api.rank is not None, api.gl_objects != "own", -(api.rank or 0)))
-"""The records of interop's folders, from the ground up: all share OpenGL's objects, OpenCL asks CUDA for its GPU."""
+"""The entries of interop's folders, from the ground up: all share OpenGL's objects, OpenCL asks CUDA for its GPU."""
 API_FLOORS = " ".join(
     f"{folder} {folder}.draw {folder}.sharing {folder}.compute {folder}.backend"
     for folder in (api.open.__module__.split(".")[2] for api in APIS)
@@ -50,7 +50,7 @@ FLOORS = {
     "ops.indexing ops.convolution ops.bottleneck ops.reduction ops.recurrent ops.constant ops cpu_shapes "
     "registry",
     "interop": "errors deprecated uncopied arrays dlpack forks transfers binaries pixel_formats yuv device "
-    f"host_arrays loaders backends record {API_FLOORS} "
+    f"host_arrays loaders backends contexts memory record {API_FLOORS} "
     "processes frames.frame frames.decode frames.read "
     "frames.paint frames.virtual_cameras frames.write frames discovery",
     "delegate": "options read report litert transform lower cache compiler plan claim run statistics engine "

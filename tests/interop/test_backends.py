@@ -113,7 +113,7 @@ def test_doctor_and_certify_know_it(found: dict[str, Any]) -> None:
     assert "take gl, gles, 7th, cl, cuda, or cl:NAME" in found["certify"]
 
 
-def test_the_records_of_this_package() -> None:
+def test_the_entries_of_this_package() -> None:
     assert [backend.short for backend in fb.list_backends()] == ["gl", "cl", "cuda"]
     assert find_backends("framebind.interop") == all_backends() and all_backends()[-1].name == "null"
     assert all(backend_named(backend.short) is backend_named(backend.name) is backend for backend in all_backends())

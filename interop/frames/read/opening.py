@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Literal, TypeVar, get_args
 from urllib.parse import urlsplit
 
+from ...contexts import cuda_contexts
 from ...errors import SourceError
-from ...record.context import cuda_contexts
 from ..decode.addresses import StreamOptions, checked_scheme, masked_address, plain_address
 from .camera import CameraOptions, CameraReader
 from .picture_files import PICTURES, PictureReader, load_picture, open_folder

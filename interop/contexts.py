@@ -9,9 +9,9 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, TypeVar
 
-from ..errors import DeviceError
-from ..forks import check_process, track
-from ..uncopied import Uncopied
+from .errors import DeviceError
+from .forks import check_process, track
+from .uncopied import Uncopied
 
 if TYPE_CHECKING:
     from typing_extensions import Self
