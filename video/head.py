@@ -16,7 +16,8 @@ import numpy.typing as npt
 from .answers.selection import Columns, Selection
 from .layouts import PictureShape
 from .model_metadata import MOST_CLASSES
-from .network import Crop, Sampling, Values, candidates_of
+from .network_outputs import candidates_of
+from .sampling import Crop, Sampling, Values
 from .task import Fit, Model, picture_of, sampling_of
 from .vision import ssd
 from .vision.boxes import CANDIDATES, best_boxes, decode_boxes

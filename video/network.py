@@ -2,32 +2,29 @@
 
 from __future__ import annotations
 
-import functools
 import math
 import os
 import weakref
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Protocol, TypeVar, overload
+from typing import Any, Literal, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 import framebind as fb
 
-from .answers.candidates import Selector, candidate_graph
 from .answers.postprocess import Postprocess
-from .answers.selection import Candidates, Selection, select
 from .apis import GL
 from .bundles import content_of, interpreter_arguments, models_of
-from .copies import DETECTIONS, FROM_ARRAY
+from .copies import FROM_ARRAY
+from .copying_mode import read_input, write_output
 from .feedback import feedback_of
 from .further_inputs import NO_OPTIONS, FurtherInputs, check_set, filled, values_of
-from .layouts import Layout, PictureShape, picture_shape
+from .layouts import Layout, picture_shape
 from .model_metadata import ModelMetadata, read_metadata
-
-COPYING = "copying mode"
-"""The reason in ``fb.transfers`` for the copying mode's copies from and to GL objects."""
+from .network_outputs import Outputs
+from .sampling import Crop, Sampling, Values
 
 Mode = Literal["gpu", "copying", "cpu"]
 MODES: dict[Mode, str] = {"gpu": "without copies", "copying": "copying mode", "cpu": "on the CPU"}
@@ -37,23 +34,7 @@ THREADS = os.cpu_count() or 1
 _TITLES = {name: title for backend in fb.list_backends() for name, title in backend.titles.items()}
 """Titles of the APIs of ``fb.Statistics.api``."""
 
-SMALL = 1 << 16
-"""Bytes of outputs up to which it costs less to read them than to select from them on the GPU. Not measured."""
-
-Values = float | tuple[float, ...]
-Crop = tuple[float, float, float, float]
 Array = npt.NDArray[Any]
-
-
-class Sampling(NamedTuple):
-    """The arguments of ``fb.GpuDelegate.bind_buffer_to_tensor`` that turn a picture into a tensor."""
-
-    mean: Values
-    std: Values
-    crop: Crop | None
-    rotation: float
-    pad: float | None = None
-    """The texel beyond the picture, from 0 to 1; None continues its edge."""
 
 
 class Closing(Protocol):
@@ -336,7 +317,7 @@ class Network:
         interpreter, layouts = self._without_bindings(), self.layouts
         self.mark("copy")
         for tensor, shape in self.inputs.items():
-            interpreter.set_tensor(tensor, _read(*self._bound[tensor], shape, layouts[tensor]))
+            interpreter.set_tensor(tensor, read_input(*self._bound[tensor], shape, layouts[tensor]))
         self.mark("inference")
         interpreter.invoke()
         if self.mode == "cpu":
@@ -345,7 +326,9 @@ class Network:
         self.mark("copy")
         for tensor, shape in self.outputs.items():
             if tensor not in self._on_cpu:
-                _write(*self._bound[tensor], picture_shape(shape, layouts[tensor]), interpreter.get_tensor(tensor))
+                write_output(
+                    *self._bound[tensor], picture_shape(shape, layouts[tensor]), interpreter.get_tensor(tensor)
+                )
 
     def _without_bindings(self) -> fb.Interpreter:
         """The interpreter of the mode, made when it is first used."""
@@ -374,165 +357,6 @@ class Network:
         return delegate
 
 
-class Outputs(Sequence[Array]):
-    """The outputs of a network's last run, by number: float32 arrays, each of which is read when it is asked for.
-
-    An array is made once, and is valid until the next run. What comes from buffers is counted as DETECTIONS.
-    ``candidates`` reads of a detector's outputs only the best rows.
-    """
-
-    def __init__(
-        self,
-        shapes: dict[int, tuple[int, ...]],
-        buffers: dict[int, Any],
-        on_cpu: Callable[[int], Array],
-        postprocess: Callable[..., Postprocess],
-    ) -> None:
-        """``buffers`` are by tensor; ``on_cpu`` gives the values of the others. ``postprocess`` is the network's."""
-        self.buffers, self._tensors, self._on_cpu, self._postprocess = buffers, list(shapes), on_cpu, postprocess
-        self._shapes, self._arrays = shapes, dict[int, Array]()
-        self._selectors = dict[Selection, Selector | None]()
-        """Models that select on the GPU; None for outputs from which the CPU selects."""
-
-    def __len__(self) -> int:
-        return len(self._tensors)
-
-    @overload
-    def __getitem__(self, number: int) -> Array: ...
-    @overload
-    def __getitem__(self, number: slice) -> list[Array]: ...
-    def __getitem__(self, number: int | slice) -> Array | list[Array]:
-        if isinstance(number, slice):
-            return [self[each] for each in range(*number.indices(len(self)))]
-        tensor = self._tensors[number]
-        if tensor not in self.buffers:
-            return self._on_cpu(tensor)
-        if tensor not in self._arrays:
-            self._arrays[tensor] = np.empty(self._shapes[tensor], np.float32)
-        return self.buffers[tensor].read(self._arrays[tensor], reason=DETECTIONS)
-
-    def candidates(self, selection: Selection, least: float) -> Candidates:
-        """The best candidates in a detector's outputs, with the score ``least`` or more.
-
-        The GPU selects them, unless outputs are small, or computed on the CPU.
-        """
-        try:
-            selector = self._selectors[selection]
-        except KeyError:
-            selector = self._selector(selection) if self.are_on_gpu(*selection.outputs) else None
-            self._selectors[selection] = selector
-        return select(selection, self, least) if selector is None else selector.select(least)
-
-    def _selector(self, selection: Selection) -> Selector:
-        """A small model behind the outputs that selects on the GPU."""
-        shapes = {number: self._shapes[self._tensors[number]] for number in selection.outputs}
-        return Selector(selection, self.postprocess(self, candidate_graph(selection, shapes), selection.outputs))
-
-    def are_on_gpu(self, *numbers: int) -> bool:
-        """Whether outputs are worth a model behind them: they are in buffers, and not small."""
-        tensors = [self._tensors[number] for number in numbers]
-        nbytes = sum(4 * math.prod(self._shapes[tensor]) for tensor in tensors)
-        return nbytes > SMALL and all(tensor in self.buffers for tensor in tensors)
-
-    def postprocess(
-        self,
-        owner: object,
-        content: bytes,
-        numbers: Sequence[int],
-        feedback: Mapping[str, str] | None = None,
-        further: int = 0,
-    ) -> Postprocess:
-        """A small model behind these outputs: see ``Network.postprocess``."""
-        buffers = [self.buffers[self._tensors[number]] for number in numbers]
-        return self._postprocess(owner, content, buffers, feedback, further)
-
-
-def candidates_of(outputs: Sequence[Array], selection: Selection, least: float) -> Candidates:
-    """The best candidates in a detector's outputs, with the score ``least`` or more: those of a run, or arrays."""
-    if isinstance(outputs, Outputs):
-        return outputs.candidates(selection, least)
-    return select(selection, outputs, least)
-
-
 def shapes(details: list[dict[str, Any]]) -> dict[int, tuple[int, ...]]:
     """Tensor indices and shapes in LiteRT's tensor details."""
     return {int(tensor["index"]): tuple(int(n) for n in tensor["shape"]) for tensor in details}
-
-
-# The copying mode -----------------------------------------------------------------------------------------------------
-
-
-def _read(obj: fb.GlTexture | fb.GlBuffer, sampling: Sampling, shape: tuple[int, ...], layout: Layout) -> Array:
-    if isinstance(obj, fb.GlBuffer):
-        return obj.read(reason=COPYING)[: math.prod(shape)].reshape(shape)
-    sizes, texels = picture_shape(shape, layout), obj.read(reason=COPYING)
-    assert sizes is not None, "a texture was bound"
-    picture = sampled(texels, (sizes.height, sizes.width), sampling)[..., : sizes.channels]
-    return sizes.to_tensor((picture - np.asarray(sampling.mean, np.float32)) / np.asarray(sampling.std, np.float32))
-
-
-def _write(obj: fb.GlTexture | fb.GlBuffer, sampling: Sampling, sizes: PictureShape | None, values: Array) -> None:
-    if isinstance(obj, fb.GlBuffer):
-        obj.write(values, reason=COPYING)
-        return
-    assert sizes is not None, "a texture was bound"
-    picture = sizes.from_tensor(values) * np.asarray(sampling.std, np.float32) + np.asarray(sampling.mean, np.float32)
-    if obj.format in ("rgba8", "r8"):
-        picture = np.rint(np.clip(picture, 0, 1) * 255).astype(np.uint8)
-    obj.write(np.ascontiguousarray(picture), reason=COPYING)
-
-
-def sampled(texels: Array, size: tuple[int, int], sampling: Sampling) -> Array:
-    """The texels (from 0 to 1) of a bound picture (height, width, channels) at ``size`` (height, width), before mean
-    and std.
-    """
-    picture = resample(texels, size, sampling.crop, sampling.rotation)
-    if texels.dtype == np.uint8:
-        picture /= np.float32(255)
-    if sampling.pad is not None:
-        x, y = _positions(texels.shape[:2], size, sampling.crop, sampling.rotation)
-        picture[(x < 0) | (x >= texels.shape[1]) | (y < 0) | (y >= texels.shape[0])] = sampling.pad
-    return picture
-
-
-def resample(texels: Array, size: tuple[int, ...], crop: Crop | None = None, rotation: float = 0.0) -> Array:
-    """Resample a picture (height, width, channels) to ``size`` (height, width), bilinearly, as float32.
-
-    The result equals the GPU's reading of a bound texture: values are at the centres of pixels, and the edge continues
-    beyond the picture. ``crop`` (x, y, width, height in texels) is turned by ``rotation`` degrees clockwise around its
-    centre.
-    """
-    corners, weights = _bilinear(texels.shape[:2], tuple(size), crop, rotation)
-    flat = texels.reshape(-1, texels.shape[2])
-    result = flat[corners[0]] * weights[0]
-    for corner, weight in zip(corners[1:], weights[1:], strict=True):
-        result += flat[corner] * weight
-    return result.reshape(*size, texels.shape[2])
-
-
-@functools.lru_cache(maxsize=4)
-def _bilinear(
-    texture: tuple[int, int], size: tuple[int, int], crop: Crop | None, rotation: float
-) -> tuple[list[Array], list[Array]]:
-    """The numbers of the four texels around each pixel of the result, and their weights."""
-    x, y = _positions(texture, size, crop, rotation)
-    x, y = np.clip(x - 0.5, 0, texture[1] - 1).ravel(), np.clip(y - 0.5, 0, texture[0] - 1).ravel()
-    left, top = x.astype(np.int64), y.astype(np.int64)
-    right, bottom = np.minimum(left + 1, texture[1] - 1), np.minimum(top + 1, texture[0] - 1)
-    across, down = x - left, y - top
-    corners = [row * texture[1] + column for row in (top, bottom) for column in (left, right)]
-    weights = [v * h for v in (1 - down, down) for h in (1 - across, across)]
-    return corners, [weight.astype(np.float32)[:, None] for weight in weights]
-
-
-def _positions(
-    texture: tuple[int, ...], size: tuple[int, ...], crop: Crop | None, rotation: float
-) -> tuple[Array, Array]:
-    """The place (x, y) of each pixel's centre in the texture, in texels."""
-    if crop is None:
-        width, height = texture if rotation % 180 == 90 else texture[::-1]
-        crop = ((texture[1] - width) / 2, (texture[0] - height) / 2, width, height)
-    y, x = np.mgrid[0 : size[0], 0 : size[1]]
-    x, y = ((x + 0.5) / size[1] - 0.5) * crop[2], ((y + 0.5) / size[0] - 0.5) * crop[3]
-    cosine, sine = math.cos(math.radians(rotation)), math.sin(math.radians(rotation))
-    return crop[0] + crop[2] / 2 + cosine * x - sine * y, crop[1] + crop[3] / 2 + sine * x + cosine * y

@@ -22,7 +22,8 @@ import framebind as fb
 from .assets import PHOTOGRAPH
 from .layouts import Layout, PictureShape, map_shape, picture_shape
 from .model_metadata import ModelMetadata
-from .network import Crop, Mode, Network, Sampling, Values
+from .network import Mode, Network
+from .sampling import Crop, Sampling, Values
 
 
 class Model(Protocol):

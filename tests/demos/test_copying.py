@@ -24,7 +24,8 @@ from framebind.tools.player.keys import KEYS, LEGEND
 from framebind.tools.player.options import Options
 from framebind.tools.player.report import Report
 from framebind.tools.player.run import run
-from framebind.video.network import Mode, Network, resample
+from framebind.video.network import Mode, Network
+from framebind.video.sampling import resample
 from framebind.video.task import Drawing, Scene
 from framebind.video.tasks import find_task
 from support.environment import absent

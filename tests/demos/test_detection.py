@@ -21,7 +21,7 @@ import stand_ins
 from framebind.__main__ import app
 from framebind.tools.player.options import Options
 from framebind.tools.player.run import run
-from framebind.video.network import resample
+from framebind.video.sampling import resample
 from framebind.video.tasks import detect
 from framebind.video.tasks.detect import Detection
 from framebind.video.vision import ssd

@@ -21,7 +21,7 @@ import framebind as fb
 from ...video.head import Decoder, in_pixels, sound
 from ...video.heads import best_fit, decoder_of
 from ...video.model_file import ModelFile
-from ...video.network import Crop, sampled
+from ...video.sampling import Crop, sampled
 from ...video.vision.ssd import is_selected
 from .preprocessing import load, resize
 from .runner import Prepare, Side, as_tflite, stored

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from ..copies import DETECTIONS
 from ..layouts import PictureShape
-from ..network import Outputs
+from ..network_outputs import Outputs
 from .graph import AnswerGraph
 from .postprocess import Postprocess
 

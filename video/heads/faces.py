@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from ..answers.selection import Columns, Selection
 from ..head import Decoder, Found, Head
-from ..network import candidates_of
+from ..network_outputs import candidates_of
 from ..task import Fit, Match, Model
 from ..vision import ssd
 from ..vision.boxes import CANDIDATES, best_boxes, decode_faces

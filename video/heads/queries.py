@@ -19,7 +19,8 @@ import numpy.typing as npt
 
 from ..answers.selection import Columns, Selection
 from ..head import Decoder, Found, Head, Probability
-from ..network import Values, candidates_of
+from ..network_outputs import candidates_of
+from ..sampling import Values
 from ..task import Fit, Match, Model, picture_of
 from ..vision.boxes import corners
 from ..vision.yolo import as_numbers, find_rows

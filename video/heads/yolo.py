@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from ..answers.selection import Selection
 from ..head import Decoder, Found, Head
-from ..network import candidates_of
+from ..network_outputs import candidates_of
 from ..task import Fit, Match, Model, picture_of
 from ..vision.yolo import GREY, OVERLAP, Rows, find_rows, suppressed
 

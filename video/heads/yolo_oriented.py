@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..head import Decoder, Found, Head
-from ..network import candidates_of
+from ..network_outputs import candidates_of
 from ..task import Fit, Match, Model, picture_of
 from ..vision.non_max_suppression import suppress
 from ..vision.oriented import bounds_of, corners_of, overlaps

@@ -16,7 +16,8 @@ from ..layouts import Layout
 from ..model_metadata import ModelMetadata
 from ..model_options import ModelOptions
 from ..models import find_model
-from ..network import Kept, Network, Sampling
+from ..network import Kept, Network
+from ..sampling import Sampling
 
 Shapes = tuple[tuple[int, tuple[int, ...]], ...]
 """The inputs that were resized: tensor indices and shapes."""

@@ -10,7 +10,8 @@ import numpy.typing as npt
 
 import framebind as fb
 
-from ..network import COPYING, Mode, Network
+from ..copying_mode import COPYING
+from ..network import Mode, Network
 from ..task import Fit, Match, Model, Run
 from .calculators.regions import WHOLE
 from .core.gpu_picture import gpu_picture

@@ -12,8 +12,10 @@ from typing import Any
 
 import framebind as fb
 
-from ..network import Network, Outputs, Sampling
+from ..network import Network
+from ..network_outputs import Outputs
 from ..results.outputs import MarkedFrames
+from ..sampling import Sampling
 from ..task import Run
 from ..times import Times
 from ..work import Work

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 import framebind as fb
 
-from ..network import Crop, Values
+from ..sampling import Crop, Values
 from ..task import Finder, Fit, Match, Model, Run, VideoTask, picture_of, sampling_of
 from ..vision.captions import GROUND, text_height
 from ..vision.labels import read_labels

@@ -21,7 +21,7 @@ import framebind as fb
 
 from ..copies import MASKS
 from ..layouts import PictureShape
-from ..network import Values, resample
+from ..sampling import Values, resample
 from ..task import (
     Drawing,
     Finder,

@@ -14,7 +14,7 @@ import framebind as fb
 
 from ..head import Found, in_pixels, sound
 from ..heads import best_fit, decoder_of
-from ..network import Crop, Values
+from ..sampling import Crop, Values
 from ..task import Finder, Fit, Model, Run, VideoTask
 from ..vision.captions import draw_notice, draw_tag
 from ..vision.labels import add_names, class_names

@@ -16,7 +16,7 @@ from ..answers.prototypes import PrototypeSums
 from ..head import in_pixels, sound
 from ..heads import best_fit, decoder_of
 from ..layouts import PictureShape
-from ..network import Crop, Values
+from ..sampling import Crop, Values
 from ..task import Drawing, Finder, Fit, Mask, Model, Run, Scene, VideoTask, draw_found
 from ..vision.instances import Instance, Part, classes_of, instances, part_of
 from ..vision.labels import add_names, class_names

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import framebind as fb
 
 from ..layouts import PictureShape
-from ..network import Values
+from ..sampling import Values
 from ..task import Drawing, Finder, Fit, Mask, Match, Model, Run, Scene, VideoTask, maps_of, picture_of, sampling_of
 from ..vision.effects import ALPHA_NAME, BLUR_NAME, is_color
 from ..vision.masks import GlMask

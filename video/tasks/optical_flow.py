@@ -10,7 +10,7 @@ import numpy.typing as npt
 import framebind as fb
 
 from ..layouts import PictureShape, map_shape, picture_shape
-from ..network import Values
+from ..sampling import Values
 from ..task import Drawing, Finder, Fit, Match, Model, Run, Scene, VideoTask, sampling_of
 from ..vision.color_wheel import WHEEL_COLOR, wheel_table
 from ..vision.reduction import Reduction

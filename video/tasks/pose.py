@@ -16,7 +16,7 @@ from ..mediapipe.core.options import BaseOptions, VisionTaskRunningMode
 from ..mediapipe.frames import bundle_fit, follow, point_fields, world_points
 from ..mediapipe.marks import mark_pose
 from ..mediapipe.vision.pose_landmarker import DETECTOR, LANDMARKS, Pose, PoseLandmarkerOptions, PosePipeline
-from ..network import Crop
+from ..sampling import Crop
 from ..task import Finder, Fit, Model, Run, VideoTask
 from ..vision.captions import draw_notice
 from ..vision.labels import add_names, class_names

@@ -10,8 +10,8 @@ import numpy as np
 import framebind as fb
 
 from ..layouts import picture_shape
-from ..network import Values
 from ..results.rows import COLUMNS
+from ..sampling import Values
 from ..task import Finder, Fit, Match, Model, Run, VideoTask, sampling_of
 
 MOST_BYTES = 256 << 20

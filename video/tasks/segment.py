@@ -19,7 +19,7 @@ import framebind as fb
 from ..answers.classes import ClassNumbers
 from ..copies import MASKS
 from ..layouts import PictureShape
-from ..network import Sampling, Values
+from ..sampling import Sampling, Values
 from ..task import (
     Drawing,
     Finder,

@@ -20,7 +20,8 @@ import framebind as fb
 
 from ..layouts import PictureShape, map_shape, picture_shape
 from ..models import DEFAULT_STYLE, find_model
-from ..network import Network, Values, shapes
+from ..network import Network, shapes
+from ..sampling import Values
 from ..task import Drawing, Fit, Match, Model, Scene, Variant, VideoTask, sampling_of
 from ..vision.pictures import photographs_of_skimage, read_picture, shrink
 

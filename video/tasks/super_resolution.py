@@ -13,7 +13,8 @@ from typing import NamedTuple
 import framebind as fb
 
 from ..layouts import PictureShape, map_shape
-from ..network import Crop, Network, Values
+from ..network import Network
+from ..sampling import Crop, Values
 from ..task import Drawing, Fit, Match, Model, Scene, VideoTask, picture_of, sampling_of
 
 OVERLAP = 16

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from ..answers.classes import STAY, ClassNumbers
 from ..layouts import PictureShape
-from ..network import Outputs
+from ..network_outputs import Outputs
 
 Array = npt.NDArray[Any]
 

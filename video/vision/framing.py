@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..network import Crop
+from ..sampling import Crop
 
 
 def fitted(size: tuple[int, int], model: tuple[int, int]) -> Crop:

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..answers.prototypes import PrototypeSums
-from ..network import Crop
+from ..sampling import Crop
 
 Array = npt.NDArray[Any]
 

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from ..answers.selection import Candidates, Columns, Selection
 from ..layouts import PictureShape
-from ..network import candidates_of
+from ..network_outputs import candidates_of
 from .boxes import corners
 from .non_max_suppression import suppress
 

@@ -13,7 +13,7 @@ from framebind.interop.device import Device
 from framebind.interop.null.device import NullDevice
 from framebind.video.answers.postprocess import Postprocess
 from framebind.video.apis import GL, api_of
-from framebind.video.network import Outputs
+from framebind.video.network_outputs import Outputs
 
 
 @contextlib.contextmanager

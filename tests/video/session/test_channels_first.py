@@ -16,7 +16,8 @@ import framebind as fb
 from framebind.tools.player.options import Options
 from framebind.tools.player.run import run
 from framebind.video.apis import BY_NAME, DECODING
-from framebind.video.network import Network, Sampling
+from framebind.video.network import Network
+from framebind.video.sampling import Sampling
 from framebind.video.session.session import Session
 from framebind.video.task import maps_of
 from framebind.video.tasks import find_task

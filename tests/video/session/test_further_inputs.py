@@ -16,7 +16,8 @@ from framebind.tools.commands import inspect
 from framebind.tools.common.flags import DelegateFlags
 from framebind.video.further_inputs import FurtherInputs, values_of
 from framebind.video.model_options import ModelOptions
-from framebind.video.network import Mode, Network, Sampling
+from framebind.video.network import Mode, Network
+from framebind.video.sampling import Sampling
 from framebind.video.session.session import Session
 from framebind.video.tflite_writer import G, Op, T
 from framebind.video.work import Work, check_model, task_for

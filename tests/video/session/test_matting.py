@@ -17,7 +17,7 @@ from framebind.tools.player.run import run
 from framebind.video.apis import DECODING, GL
 from framebind.video.copies import DETECTIONS, MASKS, RECORDING
 from framebind.video.model_options import ModelOptions
-from framebind.video.network import resample
+from framebind.video.sampling import resample
 from framebind.video.session.road import planes_api
 from framebind.video.session.session import Session
 from framebind.video.tasks import find_task

@@ -18,7 +18,8 @@ from framebind.video.feedback import AUTO, NONE, feedback_of
 from framebind.video.live.networks import Networks
 from framebind.video.live.planes import PlanesViewer
 from framebind.video.model_options import ModelOptions
-from framebind.video.network import Mode, Network, Sampling
+from framebind.video.network import Mode, Network
+from framebind.video.sampling import Sampling
 from framebind.video.session.session import Session
 from framebind.video.tflite_writer import G, Op, T
 from framebind.video.work import Work, task_for

@@ -21,8 +21,9 @@ import framebind as fb
 from framebind.video.bundles import content_of, models_of
 from framebind.video.layouts import Layout
 from framebind.video.model_metadata import ModelMetadata, read_metadata
-from framebind.video.network import Sampling, sampled, shapes
+from framebind.video.network import shapes
 from framebind.video.results.rows import make_rows
+from framebind.video.sampling import Sampling, sampled
 from framebind.video.task import Run
 from framebind.video.tasks import find_task, task_names
 from support.demo_models import brightness, color_classifier, segments
