@@ -164,7 +164,7 @@ _MOVED = {
         "video",
     ),
 }
-"""By old name: the module that has it now (docs/deprecated.md)."""
+"""The module that has a name now, by old name (docs/deprecated.md)."""
 _OLD = dict.fromkeys(("MarkedVideo", "Sink", "open_sink"), ".interop.frames.write.sink")
 """Old names that other classes replace: they warn when they are used."""
 _LATE = {

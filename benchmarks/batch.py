@@ -189,7 +189,7 @@ def inputs_of(path: Path, batch: int) -> Inputs:
 
 
 def row_of(timed: Measurement, batch: int) -> Row | str:
-    """Another engine's measurement per frame, or the reason why there is none."""
+    """The row of another engine's measurement per frame, or with the reason why there is none."""
     if timed.latency is None:
         return f"{timed.model} {timed.on} {batch}: {timed.error}"
     stream = None if timed.stream is None else timed.stream / batch

@@ -77,7 +77,7 @@ class Waiting(NamedTuple):
         return cls(tree, subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, env=environment))
 
     def answer(self) -> Any:
-        """Its next line."""
+        """The next line that the process prints."""
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
         return json.loads(line) if line else sys.exit(f"it ended: {self.process.args}")

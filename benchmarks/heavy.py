@@ -54,7 +54,7 @@ Measure = Callable[[], Measurement]
 
 @dataclass(frozen=True)
 class Answer:
-    """What a process measured, and its device and driver."""
+    """The rows that a process measured, and its device and driver."""
 
     row: Measurement
     device: tuple[str, str] = ("", "")
@@ -214,7 +214,7 @@ def pair(frame: float | None, stream: float | None) -> str:
 
 
 def measured_all(children: Sequence[tuple[Child, int]], until: float, began: float, json_file: Path | None) -> Measured:
-    """What the processes measure, one after the other."""
+    """The answers of the processes, which measure one after the other."""
     series, devices = list[Series](), list[tuple[str, str]]()
     waiting = [(child, pixels) for child, pixels in children if is_ready(child, began, until)]
     for child, pixels in waiting:

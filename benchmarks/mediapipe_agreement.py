@@ -245,8 +245,9 @@ SOLUTIONS = {
     "selfie_segmentation": ("body moves", "selfie_segmentation", "SelfieSegmentation", {}),
     "selfie_segmentation, wide": ("body moves", "selfie_segmentation", "SelfieSegmentation", {"model_selection": 1}),
 }
-"""By name: the clip, the module, the class and its arguments. The face of a whole person, which is of another network,
-is compared by itself."""
+"""The clip, the module, the class and its arguments by name of a row. The face of a whole person, which is of another
+network, is compared by itself.
+"""
 
 
 BODY, FACE = ("pose", "left_hand", "right_hand"), ("face",)
@@ -276,7 +277,7 @@ def _solution(name: str, library: Any, api: fb.Backend | None = None) -> Callabl
 
 
 class Beside:
-    """How near the results of two libraries are, frame by frame."""
+    """The distance between the results of two libraries, frame by frame."""
 
     def __init__(self) -> None:
         self.counts: list[tuple[int, int]] = []

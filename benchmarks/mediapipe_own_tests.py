@@ -246,7 +246,7 @@ def _tests(suite: Any) -> Iterator[Any]:
 
 
 def _in_process(path: Path, rest: list[str]) -> dict[str, dict[str, bool]]:
-    """What a process of its own finds."""
+    """The findings of a process of its own."""
     command = [sys.executable, __file__, str(path.parent), *rest, "--task", path.stem.removesuffix("_test"), "--print"]
     run = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
     if not run.stdout.strip():

@@ -196,7 +196,7 @@ Counts need no clock, so they are the same on a busy machine. `tests/delegate/go
 and a test compares them. *API calls* are all calls of one `invoke()` with bound inputs and outputs.
 """,
 }
-"""By kind of result: the heading and text of its part of the page, in order."""
+"""The heading and text of each part of the page by kind of result, in order."""
 BATCH, PEERS, BATCH_PEERS = "batch", "peers", "batch-peers"
 """The kinds of results that are on other pages."""
 BATCH_HEADER = """# Times of tensors with a batch

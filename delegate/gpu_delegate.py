@@ -384,7 +384,7 @@ class GpuDelegate(Uncopied):
     # Reading results --------------------------------------------------------------------------------------------------
 
     def set_allow_buffer_handle_output(self, allow: bool) -> None:
-        """True: outputs stay on the GPU after ``invoke`` and are read after ``ensure_tensor_data_is_readable``."""
+        """Leave outputs on the GPU after ``invoke`` (True): they are read after ``ensure_tensor_data_is_readable``."""
         self.engine.boundary.keep_outputs = allow
         self.engine.boundary.awaited.clear()
 

@@ -115,7 +115,7 @@ class CurrentContexts(threading.local, Generic[C]):
 
     @contextlib.contextmanager
     def restored(self) -> Iterator[None]:
-        """After the block the contexts are current that were before it."""
+        """Make the contexts current again after the block that were before it."""
         before = [*self._contexts]
         try:
             yield

@@ -65,7 +65,7 @@ class Subject(NamedTuple):
     options: Any
     arguments: dict[str, Any]
     files: dict[str, bytes]
-    """Those of the bundle; or NETWORK alone."""
+    """The files of the bundle; or NETWORK alone."""
 
 
 def files_of(content: bytes) -> dict[str, bytes]:

@@ -81,7 +81,7 @@ graphs (test_random_graphs.py) measure what is right.
 INDICES = "indices of MaxPoolingWithArgmax2D are MediaPipe's, not XNNPACK's"
 INFINITE = "LiteRT's running sum of squares, once infinite, stays so"
 UNWRITTEN = "LiteRT's kernel writes another type than the file declares, and leaves memory unwritten"
-"""Of such an operator, which stays on the CPU: half results in a tensor declared float32, for one."""
+"""The reason for an operator that stays on the CPU: half results in a tensor declared float32, for one."""
 UNLIKE: dict[tuple[str, int], Callable[[Any, Any], str]] = {
     ("MaxPoolingWithArgmax2D", 1): lambda ours, theirs: INDICES,
     ("LOCAL_RESPONSE_NORMALIZATION", 0): lambda ours, theirs: INFINITE if only_zeros_differ(ours, theirs) else "",
@@ -232,7 +232,7 @@ def made_by(model: Model, number: int) -> tuple[str, int]:
 
 
 def largest_error(expected: Any, model: Model) -> float:
-    """What an output may be off by if LiteRT's kernels agree on it."""
+    """The largest error that an output may have if LiteRT's kernels agree on it."""
     operators = [operator for subgraph in model.subgraphs for operator in subgraph.operators]
     if expected.dtype.kind in "iu":
         return CHAIN_STEPS.get(expected.dtype.name, 2.0) if len(operators) > 1 else 2.0
@@ -251,7 +251,7 @@ def largest_error(expected: Any, model: Model) -> float:
 
 
 def _fault(ours: Any, theirs: Any, other: Any, bound: float) -> str:
-    """What is wrong with an output, or ""."""
+    """The fault of an output, or ""."""
     if ours.shape != theirs.shape or ours.dtype != theirs.dtype:
         return f"is {ours.shape} {ours.dtype}, not {theirs.shape} {theirs.dtype}"
     if theirs.dtype.kind not in "fiub" or theirs.size == 0 or other.shape != theirs.shape:

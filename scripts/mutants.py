@@ -139,7 +139,7 @@ def tables(value: Any) -> Iterator[Any]:
 
 
 def changed(value: Any, others: Sequence[Any], generator: random.Random) -> Any:
-    """Another value for a field. ``others`` are those of the same field in other tables."""
+    """A value for a field that it has not. ``others`` are those of the same field in other tables."""
     if generator.random() < 0.25:
         return generator.choice(others)
     if isinstance(value, bool | np.bool_):
@@ -158,7 +158,7 @@ def changed(value: Any, others: Sequence[Any], generator: random.Random) -> Any:
 
 
 def changed_list(values: list[Any], generator: random.Random) -> list[Any] | None:
-    """Another list: shorter, longer, in another order, or with another element."""
+    """A changed list: shorter, longer, in another order, or with another element."""
     kind = generator.randrange(7)
     if not values or kind == 0:
         return generator.choice([[], None, [0], [1, 1]])

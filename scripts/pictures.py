@@ -74,7 +74,8 @@ def demos(folder: Path) -> None:
 
 
 def camera(folder: Path) -> None:
-    """What programs see of the command ``camera``: a style, a blurred background, another one, and green."""
+    """Pictures that programs get of the command ``camera``: a style, a blurred background, another one, and green."""
+
     selfie = ("--model", "selfie_segmentation", "--effect")
     made = [
         demo(folder, "style_transfer"), demo(folder, "segmentation", *selfie, "blur"),

@@ -25,7 +25,7 @@ TRIES = 50
 
 
 def windows(count: int) -> list[bytes]:
-    """This many windows of each model of FRAMEBIND_MODELS, or else of ``../shared/models``: the same in each run.
+    """``count`` windows of each model of FRAMEBIND_MODELS, or else of ``../shared/models``: the same in each run.
 
     Raises FileNotFoundError if no model is there.
     """

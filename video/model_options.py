@@ -24,7 +24,7 @@ class ModelOptions:
     device: str = ""
     """The device as ``Backend.new_context`` takes it; "" is the first one that works."""
     delegate: fb.GpuDelegateOptions = field(default_factory=fb.GpuDelegateOptions)
-    """Its ``backend`` and its cache are set by ``options``."""
+    """The delegate's options, of which ``options`` sets the backend and the cache."""
     cache: Path | None = None
     """The folder that keeps compiled programs and packed weights; None keeps nothing."""
     token: str | None = None

@@ -224,13 +224,13 @@ class Match(IntEnum):
     """The degree to which a task knows a model. Of several tasks that take a model, the highest degree decides."""
 
     ANY = 0
-    """Nothing is known of it."""
+    """The task knows nothing of the model."""
     SHAPES = 1
-    """Its inputs and outputs have shapes that are usual for the task."""
+    """The model's inputs and outputs have shapes that are usual for the task."""
     OUTPUTS = 2
-    """Its outputs are, by shapes or names, those of a known kind of model that hardly another kind has."""
+    """The model's outputs are, by shapes or names, those of a known kind that hardly another kind has."""
     METADATA = 3
-    """Its file names the task."""
+    """The model's file names the task."""
 
 
 class Fit(NamedTuple):

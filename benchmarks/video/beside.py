@@ -60,7 +60,7 @@ class Way:
                 raise NotRunError("its process ended") from None
 
     def _said(self, until: float) -> list[Any]:
-        """What each process says next."""
+        """The next line of each process."""
         try:
             return [_next(connection, until) for _, connection in self._parts]
         except NotRunError:

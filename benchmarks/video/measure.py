@@ -157,7 +157,7 @@ class Report:
     frames: int
     file: Path | None
     machine: dict[str, Any] = field(default_factory=dict)
-    """See ``described``."""
+    """The facts about the machine that ``described`` finds."""
     rows: list[Row] = field(default_factory=list)
     began: float = field(default_factory=time.monotonic)
 

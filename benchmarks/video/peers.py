@@ -1,4 +1,4 @@
-"""The same work by other means: OpenCV with LiteRT on the CPU and the GPU, and NVDEC with PyTorch."""
+"""Other libraries that do the same work: OpenCV with LiteRT on the CPU and the GPU, and NVDEC with PyTorch."""
 
 # pyright: reportMissingImports=false
 from __future__ import annotations
@@ -50,7 +50,7 @@ class WithOpenCv:
         raise NotImplementedError
 
     def close(self) -> None:
-        """Nothing to free."""
+        """Free nothing: this peer holds nothing."""
 
 
 class LiteRtCpu(WithOpenCv):
@@ -177,4 +177,4 @@ class NvdecTorch:
 PEERS: dict[str, MakeSession] = {"nvdec-torch": NvdecTorch, "cv2-litert-cpu": LiteRtCpu, "cv2-litert-gpu": LiteRtGpu}
 """Ways by name."""
 ON_THE_CPU = ("cv2-litert-cpu", "cv2-litert-gpu")
-"""Those that decode on the CPU, and work there under Python's lock."""
+"""Peers that decode on the CPU, and work there under Python's lock."""

@@ -178,7 +178,7 @@ def input_size(model: Model) -> tuple[int, int]:
 
 
 def litert_outputs(model: Model, given: Array) -> list[Array]:
-    """What LiteRT's CPU kernels compute."""
+    """The outputs that LiteRT's CPU kernels compute."""
     interpreter = fb.Interpreter(find_model(model.name), delegate="cpu")
     interpreter.allocate_tensors()
     interpreter.set_tensor(interpreter.inputs()[0], given)

@@ -94,7 +94,7 @@ def serve(path: Path, port: Connection) -> None:
 
 @contextlib.contextmanager
 def servers(clip: Path, count: int) -> Iterator[list[str]]:
-    """So many server processes, until the block ends. Yields their addresses."""
+    """Run server processes until the block ends. Yields their addresses."""
     spawned, pipes = multiprocessing.get_context("spawn"), [multiprocessing.Pipe() for _ in range(count)]
     started = [spawned.Process(target=serve, args=(clip, theirs), daemon=True) for _, theirs in pipes]
     try:

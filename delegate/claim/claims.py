@@ -66,7 +66,7 @@ Store = Callable[[], BinaryStore | None]
 
 
 def _no_store() -> None:
-    """Nothing is kept."""
+    """Keep nothing."""
 
 
 def claim(

@@ -36,7 +36,7 @@ class ParsedSubgraph:
     quantized: bool
     """Whether operators on quantized tensors are accepted."""
     nodes: dict[int, tuple[Node, ...]] = field(default_factory=dict)
-    """One for each operator, and for one that runs other subgraphs those of all their operators."""
+    """The node of each operator; for one that runs other subgraphs, the nodes of all their operators."""
     unsupported: dict[int, str] = field(default_factory=dict)
     unknown: set[int] = field(default_factory=set)
     """Tensors whose shapes are not known before the model runs."""

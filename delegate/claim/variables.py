@@ -133,8 +133,8 @@ def find_variables(model: Model) -> Variables:
 
 
 def _type_and_scale(main: Subgraph, used: Sequence[Use]) -> TensorInfo | str:
-    """One of the values that the main subgraph reads and assigns, which all have its type and scale; or why there is
-    none. LiteRT copies stored integers, so that another scale would make other numbers of them.
+    """The type and scale that all values have which the main subgraph reads and assigns; or why they differ. LiteRT
+    copies stored integers, so that another scale would make other numbers of them.
     """
     raws = [raw for number, raw in used if number == 0]
     values = [main.tensors[raw.outputs[0] if raw.name == "READ_VARIABLE" else raw.inputs[1]] for raw in raws]

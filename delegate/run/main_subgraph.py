@@ -63,7 +63,7 @@ class MainSubgraph(BoundTensors):
         return state.output if state is not None and state.input == tensor else None
 
     def _swap_states(self) -> None:
-        """Before a run, let it read what the last one wrote."""
+        """Let a run read what the last one wrote; called before it."""
         for state in self._states:
             swapped = state.swap()
             if swapped is not None:

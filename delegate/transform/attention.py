@@ -226,7 +226,7 @@ def _divisions(sides: list[list[Rows]], heads: int) -> Iterator[tuple[int, int]]
 
 
 def _sources(graph: Graph, rows: Rows, left: int = LONGEST) -> Iterator[Rows]:
-    """These rows in each tensor that they were moved from over ``left`` nodes at most, the farthest first."""
+    """The rows in each tensor from which at most ``left`` nodes moved them, the farthest first."""
     node = graph.producer(rows.tensor) if left else None
     moved, factor = movement(graph, node), None if node is None else _factor(graph, node)
     if node is not None and moved is not None:
@@ -239,7 +239,7 @@ def _sources(graph: Graph, rows: Rows, left: int = LONGEST) -> Iterator[Rows]:
 
 
 def _results(graph: Graph, rows: Rows, left: int = LONGEST) -> Iterator[Rows]:
-    """These rows in each tensor that they are moved to over ``left`` nodes at most, the farthest first."""
+    """The rows in each tensor to which at most ``left`` nodes move them, the farthest first."""
     node = graph.sole_reader(rows.tensor)
     moved = movement(graph, node) if left else None
     undone = None if moved is None else inverse(*moved)
@@ -292,7 +292,7 @@ def _strides(heads: Dimension, outer: int, inner: int) -> tuple[tuple[Digit, Dig
 
 
 def _two(digits: Sequence[Digit]) -> tuple[Digit, Digit]:
-    """At most two digits as two, of which the first may be there once."""
+    """Two digits that count as one or two given ones do: the first may be of size 1."""
     far, near = ((1, 0), (1, 0), *digits)[-2:]
     return far, near
 

@@ -38,9 +38,9 @@ class _Thread(threading.local):
     """The contexts that are kept alive for each thread, as GL keeps them too."""
 
     context: GlContext | None = None
-    """The one that was last made current through us."""
+    """The context that was last made current through us."""
     found: GlContext | None = None
-    """Another library's, which was last found current. It would be made, and marked, anew for each caller otherwise."""
+    """Another library's context that was last found current, kept because each caller would make and mark it anew."""
 
 
 _thread = _Thread()

@@ -104,7 +104,7 @@ class CopiedSlots(Slots):
         texture.write(self._arrays[slot], reason=COPY_REASON)
 
     def finish(self, number: int) -> list[int]:
-        """Nothing: a read ends when the texels are there."""
+        """Do nothing: a read ends when the texels are there."""
         return []
 
     def release(self) -> None:

@@ -17,7 +17,7 @@ class Slots(ABC):
     road = ""
     """The name of this way to share, for people, and in the description."""
     order = "the exporter's CPU waits"
-    """Who makes sure that a frame is written before it is read, for people."""
+    """The party that makes sure that a frame is written before it is read, in words."""
 
     def __init__(self, context: GlContext, description: Description) -> None:
         self.context, self.description = context, replace(description, road=self.road)

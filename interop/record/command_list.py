@@ -148,7 +148,7 @@ class BaseCommandList(ABC, Generic[R]):
         self._slot_changed(before, resource)
 
     def _slot_changed(self, before: Resource | None, resource: Resource) -> None:
-        """Called when a slot has another resource than before. An API updates what it keeps about slots here."""
+        """Update what an API keeps about slots. Called when a slot has another resource than before."""
 
     def set_parameters(self, step: int, argument: str, values: tuple[float, ...]) -> None:
         """Change the floats (see kernels/views.py: parameter_count) that a step passes for a picture."""

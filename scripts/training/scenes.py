@@ -18,7 +18,7 @@ PHOTOGRAPHS = {
     "matplotlib/mpl-data/sample_data": ("grace_hopper.jpg",),
 }
 PEOPLE = {"matplotlib/mpl-data/sample_data": ("grace_hopper.jpg",)}
-"""Those of PHOTOGRAPHS that show a person."""
+"""The files of PHOTOGRAPHS that show a person."""
 TEXTURES = {
     "skimage/data": (
         "hubble_deep_field.jpg", "ihc.png", "retina.jpg", "brick.png", "grass.png", "gravel.png", "camera.png",

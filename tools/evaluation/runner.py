@@ -38,7 +38,7 @@ class Side:
     input: dict[str, Any]
     """LiteRT's details of the picture's tensor."""
     picture: PictureShape
-    """Its sizes and layout."""
+    """The sizes and the layout of the picture."""
     outputs: Sequence[dict[str, Any]]
     """LiteRT's details of the outputs, in the model's order."""
     collect: Collect

@@ -45,7 +45,7 @@ class _File:
     path: Path
     video: fb.video.VideoWriter
     clock: _Clock | None
-    """None: each picture is one frame of the file's rate."""
+    """The clock that gives pictures their times; None if each picture is one frame of the file's rate."""
     pictures: int = 0
     """Number of pictures that were written to it."""
     last: float = float("-inf")

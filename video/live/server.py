@@ -179,7 +179,7 @@ class _Server(http.server.ThreadingHTTPServer):
                 self._waiting.pop(request, None)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Nothing is to be said of a client that went away."""
+        """Say nothing of a client that went away."""
 
 
 class _Request(io.RawIOBase):
@@ -280,4 +280,4 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         self.end_headers()
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Nothing is written of requests."""
+        """Write nothing of requests."""

@@ -63,7 +63,7 @@ class Stream:
         self.source: fb.video.Source | None = None
         self._frames: Iterator[fb.Frame | None] | None = None
         self.view: View | None = None
-        """Made when the first frame is there."""
+        """The pictures for the page; made when the first frame is there."""
         self.latencies = Latencies()
         self.arrived = 0.0
         """Time at which the packet of the last frame came, by time.perf_counter; of a file's, at which it was taken."""
@@ -169,7 +169,7 @@ class Stream:
             self.source.close()
 
     def snapshot(self) -> Snapshot:
-        """Its figures now."""
+        """The stream's figures now."""
         source = self.source
         state = "waiting" if self.state == "live" and self.is_lost else self.state
         return Snapshot(

@@ -5,6 +5,6 @@ import sys
 from .solutions import messages as landmark_pb2
 
 formats = sys.modules[__name__]
-"""This module: programs name it ``mediapipe.framework.formats``."""
+"""The module itself: programs name it ``mediapipe.framework.formats``."""
 
 __all__ = ["formats", "landmark_pb2"]

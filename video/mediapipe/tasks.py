@@ -7,7 +7,7 @@ from . import components, vision
 from .core.options import BaseOptions
 
 python = sys.modules[__name__]
-"""This module: programs name it ``mediapipe.tasks.python`` too."""
+"""The module itself: programs name it ``mediapipe.tasks.python`` too."""
 
 __all__ = ["BaseOptions", "components", "python", "vision"]
 

@@ -285,7 +285,7 @@ class Session:
 
 @contextlib.contextmanager
 def keeping_current() -> Iterator[None]:
-    """After the block, in which contexts are made, the GL context that was current before is current again."""
+    """Make the GL context current again after the block, which makes contexts, that was current before it."""
     before = fb.GlContext.current() if fb.GlContext.is_current() else None
     try:
         yield

@@ -57,7 +57,7 @@ class _Worker:
 
 
 class _Here:
-    """This process with one session. Implements Executor."""
+    """The worker in this process, with one session. Implements Executor."""
 
     slots = (_SLOT,)
 

@@ -63,4 +63,4 @@ class TextureCameraQueue:
         return texture
 
     def end(self) -> None:
-        """Nothing waits here."""
+        """Do nothing: no frame waits here."""

@@ -20,8 +20,8 @@ MOST_CHANNELS = 128
 WARP, ROWS, KEYS = 32, 16, 16
 """Invocations that multiply fragments together, the queries that they have, and the keys of one step."""
 PLAIN_SCORES, PLAIN_CHUNKS = 8, 8
-"""Without matrix units: the scores of four queries that an invocation has at most, and the parts in which a group finds
-the largest score.
+"""The most scores of four queries that an invocation has if there are no matrix units, and the parts in which a group
+finds the largest score.
 """
 
 

@@ -46,11 +46,11 @@ class WeightedSamples(Operation):
     width: int
     points: tuple[Point, ...]
     value_strides: tuple[int, int]
-    """Between the heads and between the columns of the values."""
+    """The distances between the heads and between the columns of the values."""
     place_strides: tuple[int, int]
-    """Between the heads and between the queries of the places."""
+    """The distances between the heads and between the queries of the places."""
     weight_strides: tuple[int, int]
-    """Between the heads and between the queries of the weights."""
+    """The distances between the heads and between the queries of the weights."""
 
     def output_shapes(self, shapes: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
         return [(1, self.queries, self.heads * self.width)]

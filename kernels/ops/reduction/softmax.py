@@ -13,7 +13,7 @@ from ..arguments import activation_epilogue, finite, require_float, widening
 KINDS = ("SOFTMAX", "LOG_SOFTMAX", "L2_NORMALIZATION")
 
 MANY_PIXELS = 4096
-"""With at least this many pixels, one invocation per pixel is work enough. Not measured."""
+"""The fewest pixels for which one invocation per pixel is work enough. Not measured."""
 
 
 @dataclass(frozen=True)

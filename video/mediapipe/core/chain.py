@@ -51,7 +51,7 @@ class Part(NamedTuple):
 
     content: bytes
     sights: Sequence[Sight]
-    """Its first inputs."""
+    """The model's first inputs."""
     reads: Sequence[str]
     """Names of the outputs that are its other inputs; those of later parts are of the frame before."""
     gives: Sequence[str]

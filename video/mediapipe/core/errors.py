@@ -10,7 +10,7 @@ class TaskError(fb.FramebindError, ValueError):
 
 
 class MissingModelError(fb.ModelError, FileNotFoundError):
-    """There is no file at the path of a model. MediaPipe raises FileNotFoundError."""
+    """Error of a path of a model at which there is no file. MediaPipe raises FileNotFoundError."""
 
 
 class UnsupportedError(fb.FramebindError, NotImplementedError):

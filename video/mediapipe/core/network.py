@@ -55,7 +55,7 @@ class TaskNetwork:
         self.outputs = [tuple(int(side) for side in each["shape"]) for each in results]
 
     def expect(self, input_shape: tuple[int, ...], *outputs: tuple[int, ...]) -> TaskNetwork:
-        """This network, if its first input and first outputs have these shapes; -1 fits any side."""
+        """The network itself, if its first input and first outputs have these shapes; -1 fits any side."""
         check_shapes(self.name, self.shapes, self.outputs, input_shape, outputs)
         if len(self.shapes[0]) == 4 and self.side[0] * self.side[1] > MOST_PIXELS:
             raise fb.ModelError(f"{self.name} has an input {self.shapes[0]}; tasks take {MOST_PIXELS:,} pixels at most")

@@ -55,7 +55,7 @@ class OnGpu(Protocol):
     """A pipeline that takes pictures in the GPU's memory too."""
 
     on_gpu: GpuTracker[Any] | WholePictures[Any]
-    """Its networks on the GPU."""
+    """The task's networks on the GPU."""
 
 
 class _Begun(NamedTuple):

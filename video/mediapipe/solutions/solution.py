@@ -30,7 +30,7 @@ class Solution(ABC, Generic[Result]):
     """A solution: ``process`` takes one picture after the other; also a context manager."""
 
     _on_gpu: GpuTracker[Result] | WholePictures[Result]
-    """Its networks on the GPU."""
+    """The solution's networks on the GPU."""
 
     def __init__(self, *, is_static: bool) -> None:
         self._is_static = is_static
