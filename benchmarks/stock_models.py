@@ -222,7 +222,7 @@ def main(
 
 
 def result(rows: list[Row]) -> dict[str, Any]:
-    """The content of a file of benchmarks/results; its commit is filled in by hand: a lent machine has no repository."""
+    """The content of a file of benchmarks/results. The commit is set by hand: a lent machine has no repository."""
     machine, driver = machine_and_driver([row.device for row in rows])
     words = {"machine": machine, "driver": driver, "date": today(), "commit": "", "command": command_line(sys.argv)}
     return {**words, "rows": [asdict(row) for row in rows]}

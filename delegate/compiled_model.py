@@ -5,25 +5,23 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from ai_edge_litert.interpreter import OpResolverType
 
-from ..interop.device import Device, Fence
+from ..interop.device import Fence
 from ..interop.discovery.best_options import BestOptions
 from ..interop.errors import BindingError, DelegateError, counted
-from ..interop.memory.base import BaseMemory
 from ..interop.null.device import NullFence
 from ..interop.uncopied import Uncopied
 from .alone import alone
+from .buffer_runs import BufferRuns
 from .gpu_delegate import GpuDelegate
 from .interpreter import Interpreter
-from .litert.python_layer import own_errors
 from .options import GpuDelegateOptions
 from .run.feedback import Feedback
-from .signatures import Buffers, Signature, matched, signatures_of, tensor_at, tensor_named
+from .signatures import Signature, matched, signatures_of, tensor_at, tensor_named
 from .tensor_buffer import TensorBuffer
 
 if TYPE_CHECKING:
@@ -61,11 +59,7 @@ class CompiledModel(Uncopied):
         """``delegate`` is the interpreter's; None: the model runs on the CPU."""
         self._interpreter, self._delegate, self._environment = interpreter, delegate, environment
         self._lock = interpreter._lock
-        self._closed = False
-        self._known: dict[tuple[int, int], tuple[tuple[int, ...], np.dtype[Any]]] = {}
-        """Shapes and types of inputs by subgraph and tensor, since the last ``_resize``."""
-        self._bound: dict[tuple[int, int], TensorBuffer] = {}
-        """The buffers whose memory is bound, of the last run, by subgraph and tensor."""
+        self._runs = BufferRuns(interpreter, delegate)
         self._signatures = signatures_of(interpreter)
 
     @classmethod
@@ -164,11 +158,11 @@ class CompiledModel(Uncopied):
         self.close()
 
     def __repr__(self) -> str:
-        return f"<CompiledModel: {'closed' if self._closed else repr(self._interpreter)}>"
+        return f"<CompiledModel: {'closed' if self._runs.closed else repr(self._interpreter)}>"
 
     def close(self) -> None:
         """Free what the model has on the GPU. Buffers that it made on a device of its own cannot be read afterwards."""
-        self._closed = True
+        self._runs.closed = True
         if self._delegate is not None:
             self._delegate.close()
 
@@ -229,17 +223,7 @@ class CompiledModel(Uncopied):
 
     def is_fully_accelerated(self) -> bool:
         """Whether all operators run on the GPU. True for a model on the CPU alone, where LiteRT asks its XNNPACK."""
-        return self._delegate is None or all(each.runs_on == "gpu" for each in self._open().delegated_ops())
-
-    def _open(self) -> Interpreter:
-        if self._closed:
-            raise DelegateError("this CompiledModel is closed: make a new one")
-        return self._interpreter
-
-    @property
-    def _device(self) -> Device | None:
-        """The device that the model runs on; None if no operator runs on one."""
-        return self._delegate.engine.device if self._delegate is not None else None
+        return self._delegate is None or all(each.runs_on == "gpu" for each in self._runs.interpreter.delegated_ops())
 
     def _signature(self, signature: int | str) -> Signature:
         number = self.get_signature_index(signature) if isinstance(signature, str) else signature
@@ -248,27 +232,18 @@ class CompiledModel(Uncopied):
             raise BindingError(f"Signature not found: {signature}; the model's are {known}")
         return self._signatures[number]
 
-    @alone
-    def _tensor(self, signature: Signature, tensor: int) -> tuple[tuple[int, ...], np.dtype[Any]]:
-        """The present shape and the type of a tensor."""
-        details = self._open()._get_tensor_details(tensor, signature.subgraph)
-        return tuple(map(int, details["shape"])), np.dtype(details["dtype"])
-
-    def _label(self, signature: Signature, tensor: int) -> str:
-        return f"tensor {tensor} '{self._interpreter._model.subgraphs[signature.subgraph].tensors[tensor].name}'"
-
     def _details(self, signature: Signature, side: str) -> dict[str, Any]:
         tensors = self._interpreter._model.subgraphs[signature.subgraph].tensors
         found: dict[str, Any] = {}
         for name, tensor in getattr(signature, side).items():
-            shape, dtype = self._tensor(signature, tensor)
+            shape, dtype = self._runs.tensor(signature, tensor)
             found[name] = {
                 "name": tensors[tensor].name, "index": tensor, "dtype": dtype.name, "shape": list(shape),
             }  # fmt: skip
         return found
 
     def _requirements(self, signature: Signature, side: str, index: int) -> dict[str, Any]:
-        shape, dtype = self._tensor(signature, tensor_at(signature, side, index))
+        shape, dtype = self._runs.tensor(signature, tensor_at(signature, side, index))
         return {"buffer_size": _nbytes(shape, dtype), "supported_types": [_HOST_MEMORY]}
 
     # Buffers ----------------------------------------------------------------------------------------------------------
@@ -301,9 +276,9 @@ class CompiledModel(Uncopied):
 
     @alone
     def _create(self, signature: Signature, tensor: int, *, on_host: bool = False) -> TensorBuffer:
-        shape, dtype = self._tensor(signature, tensor)
-        label, nbytes, device = self._label(signature, tensor), _nbytes(shape, dtype), self._device
-        on_host = on_host or dtype != np.float32 or not nbytes or not self._takes_buffer(signature, tensor)
+        shape, dtype = self._runs.tensor(signature, tensor)
+        label, nbytes, device = self._runs.label(signature, tensor), _nbytes(shape, dtype), self._runs.device
+        on_host = on_host or dtype != np.float32 or not nbytes or not self._runs.takes_buffer(signature, tensor)
         if on_host or device is None:
             return TensorBuffer(np.zeros(shape, dtype), label, made_for=shape)
         with device.entered():
@@ -329,7 +304,7 @@ class CompiledModel(Uncopied):
             If the shape cannot be the input's, or there is no such input; the shape stays as it was.
         """
         signature = self._signature(signature_index)
-        self._resize(signature, tensor_at(signature, "inputs", input_index), dims, strict=strict)
+        self._runs.resize(signature, tensor_at(signature, "inputs", input_index), dims, strict=strict)
 
     def resize_input_tensor_by_name(
         self, signature_key: str, input_name: str, dims: Sequence[int], strict: bool = True
@@ -340,31 +315,7 @@ class CompiledModel(Uncopied):
         signature = self._signature(signature_key)
         if input_name not in signature.inputs:
             raise BindingError(f"Unknown input '{input_name}' for signature '{signature_key}'")
-        self._resize(signature, signature.inputs[input_name], dims, strict=strict)
-
-    @alone
-    def _resize(self, signature: Signature, tensor: int, dims: Sequence[int], *, strict: bool) -> None:
-        before, _ = self._tensor(signature, tensor)
-        try:
-            self._allocate(signature, tensor, dims, strict=strict)
-        except (ValueError, RuntimeError) as error:
-            self._allocate(signature, tensor, before, strict=False)
-            label = self._label(signature, tensor)
-            raise BindingError(
-                f"{label}: New shape is not compatible with current shape: {list(before)} cannot become {list(dims)}: "
-                f"{error}"
-            ) from error
-
-    def _allocate(self, signature: Signature, tensor: int, dims: Sequence[int], *, strict: bool) -> None:
-        interpreter, subgraph = self._open(), signature.subgraph
-        self._known.clear()
-        if not subgraph:
-            interpreter.resize_tensor_input(tensor, dims, strict)
-            interpreter.allocate_tensors()
-            return
-        with own_errors(self._delegate, "prepare"):
-            interpreter._interpreter.ResizeInputTensor(tensor, np.array(dims, np.int32), strict, subgraph)
-            interpreter._interpreter.AllocateTensors(subgraph)
+        self._runs.resize(signature, signature.inputs[input_name], dims, strict=strict)
 
     # Running ----------------------------------------------------------------------------------------------------------
 
@@ -437,7 +388,7 @@ class CompiledModel(Uncopied):
         DelegateError
             For ``wait_for`` if nothing runs on the GPU.
         """
-        self._open()
+        self._runs.check_open()
         found = self._signature(signature)
         given, results = matched(found, inputs, outputs)
         if wait_for is not None:
@@ -445,146 +396,11 @@ class CompiledModel(Uncopied):
                 raise DelegateError("this CompiledModel runs on the CPU: nothing can wait for wait_for's events")
             self._delegate.wait_for(wait_for)
         for tensor, buffer in given.items():
-            shape, _ = self._expected(found, tensor)
+            shape, _ = self._runs.expected(found, tensor)
             if buffer._knows_shape and len(buffer.shape) == len(shape) and buffer.shape != shape:
-                self._resize(found, tensor, buffer.shape, strict=True)
-        self._run(found, given, results)
-        return self._delegate.fence() if self._delegate is not None and self._device is not None else NullFence()
-
-    def _run(self, signature: Signature, inputs: Buffers, outputs: Buffers) -> None:
-        """Run a signature. Memory is bound to the tensors of the GPU, and LiteRT copies that of others."""
-        device, subgraph = self._device, signature.subgraph
-        given = {tensor: outputs[tensor] for tensor in signature.inputs.values() if tensor in outputs}
-        outputs = {tensor: buffer for tensor, buffer in outputs.items() if tensor not in given}
-        self._check_given(signature, given)
-        with device.entered() if device is not None else nullcontext():
-            for tensor, buffer in (*inputs.items(), *outputs.items()):
-                self._bind(signature, tensor, buffer)
-        values = {
-            tensor: self._fitted(signature, tensor, buffer)
-            for tensor, buffer in inputs.items()
-            if not self._binds(signature, tensor, buffer)
-        }
-        if subgraph:
-            for name, tensor in signature.inputs.items():
-                if tensor not in inputs and (subgraph, tensor) not in self._bound:
-                    values[tensor] = self._value_before(signature, name, tensor)
-            self._invoke_other(subgraph, values)
-        else:
-            for tensor, value in values.items():
-                self._interpreter.set_tensor(tensor, value)
-            self._interpreter.invoke()
-        for tensor, buffer in outputs.items():
-            if not self._binds(signature, tensor, buffer):
-                if self._delegate is not None:
-                    self._delegate.ensure_tensor_data_is_readable(tensor, subgraph)
-                self._put(signature, tensor, buffer, self._interpreter.get_tensor(tensor, subgraph))
-        for tensor, buffer in given.items():
-            self._put(signature, tensor, buffer, self._value_of_input(signature, tensor))
-
-    def _check_given(self, signature: Signature, given: Buffers) -> None:
-        """Raise BindingError if an output that is an input as well is to be put into memory on the GPU."""
-        for tensor, buffer in given.items():
-            if not buffer.is_on_host:
-                raise BindingError(
-                    f"{self._label(signature, tensor)} is an input as well, which no run copies on the GPU: give its "
-                    "output a buffer of the host"
-                )
-
-    def _value_of_input(self, signature: Signature, tensor: int) -> np.ndarray:
-        """A copy of an input's value: of the memory that is bound to it, or LiteRT's."""
-        bound = self._bound.get((signature.subgraph, tensor))
-        if bound is None:
-            return self._interpreter.get_tensor(tensor, signature.subgraph)
-        shape, dtype = self._expected(signature, tensor)
-        return bound.read(math.prod(shape), dtype.type).reshape(shape)
-
-    def _bind(self, signature: Signature, tensor: int, buffer: TensorBuffer) -> None:
-        """Bind a buffer's memory to a tensor, or let go of what was bound before if LiteRT copies the memory."""
-        key, is_taken = (signature.subgraph, tensor), self._binds(signature, tensor, buffer)
-        before = self._bound.pop(key, None)
-        if self._delegate is None:
-            return
-        tensors = self._delegate.engine.bound_tensors(signature.subgraph)
-        if is_taken:
-            # Other libraries order their work before a run each time that their memory is bound.
-            if before is not buffer or not isinstance(buffer.memory, BaseMemory):
-                tensors.bind(buffer._to_bind(), tensor, **buffer._mapping)
-            self._bound[key] = buffer
-        elif tensors.is_bound(tensor):
-            tensors.unbind(tensor)
-
-    def _invoke_other(self, subgraph: int, values: dict[int, np.ndarray]) -> None:
-        """Set inputs of another subgraph than the main one, and run it."""
-        native, delegate = self._interpreter._interpreter, self._delegate
-        running = delegate.engine.boundary.running(subgraph) if delegate is not None else nullcontext()
-        with own_errors(delegate, "run"), running:
-            native.AllocateTensors(subgraph)
-            for tensor, value in values.items():
-                native.SetTensor(tensor, value, subgraph)
-            native.Invoke(subgraph)
-
-    def _value_before(self, signature: Signature, name: str, tensor: int) -> np.ndarray:
-        """The value of an input in the run before."""
-        try:
-            return self._interpreter.get_tensor(tensor, signature.subgraph)
-        except ValueError as error:  # LiteRT has no memory for it before the first run
-            raise BindingError(
-                f"signature '{signature.key}' has no buffer for its input {name}, and had none before: give one"
-            ) from error
-
-    def _binds(self, signature: Signature, tensor: int, buffer: TensorBuffer) -> bool:
-        """Whether the delegate takes a buffer's memory itself. Raises BindingError for memory that it cannot take."""
-        if not buffer.is_on_host:
-            memory = buffer.memory  # which it has, or raises
-            if self._delegate is None:
-                raise BindingError(
-                    f"{self._label(signature, tensor)} cannot be bound to {memory!r}: the model runs on the CPU: give "
-                    "hardware_accel=HardwareAccelerator.GPU or backend; or give memory of the host"
-                )
-            return True
-        # Copied by LiteRT's memory of the tensor, an array would be copied twice.
-        is_taken = buffer._as_object or buffer.memory.dtype == np.float32
-        return is_taken and self._takes_buffer(signature, tensor)
-
-    def _takes_buffer(self, signature: Signature, tensor: int) -> bool:
-        """Whether a buffer of float32 on the GPU can be bound to a tensor."""
-        delegate = self._delegate
-        return delegate is not None and delegate.engine.bound_tensors(signature.subgraph).takes_buffer(tensor)
-
-    def _expected(self, signature: Signature, tensor: int) -> tuple[tuple[int, ...], np.dtype[Any]]:
-        """The shape and type of an input, which only ``_resize`` changes."""
-        key = signature.subgraph, tensor
-        if key not in self._known:
-            self._known[key] = self._tensor(signature, tensor)
-        return self._known[key]
-
-    def _fitted(self, signature: Signature, tensor: int, buffer: TensorBuffer) -> np.ndarray:
-        """The host's array of an input's buffer, in the shape of the tensor."""
-        array, (shape, dtype) = buffer.memory, self._expected(signature, tensor)
-        if array.dtype != dtype or array.size != math.prod(shape):
-            raise self._unfit(signature, tensor, array, shape, dtype)
-        return array.reshape(shape)
-
-    def _put(self, signature: Signature, tensor: int, buffer: TensorBuffer, values: np.ndarray) -> None:
-        """Put an output into the host's memory of its buffer."""
-        array = buffer.memory
-        if buffer._is_made and array.dtype == values.dtype:
-            buffer._take(values)
-            return
-        fits = array.dtype == values.dtype and array.size == values.size and array.flags.c_contiguous
-        if not fits or not array.flags.writeable:
-            raise self._unfit(signature, tensor, array, values.shape, values.dtype)
-        np.copyto(array, values.reshape(array.shape))
-
-    def _unfit(
-        self, signature: Signature, tensor: int, array: np.ndarray, shape: Sequence[int], dtype: np.dtype[Any]
-    ) -> BindingError:
-        read_only = "" if array.flags.writeable else ", read-only"
-        return BindingError(
-            f"{self._label(signature, tensor)} is {dtype} of {tuple(shape)}, and its buffer is {array.dtype} of "
-            f"{array.shape}{read_only}: give a writable array of that type and shape, or of that size, without gaps"
-        )
+                self._runs.resize(found, tensor, buffer.shape, strict=True)
+        self._runs.run(found, given, results)
+        return self._delegate.fence() if self._delegate is not None and self._runs.device is not None else NullFence()
 
 
 def _processors(hardware_accel: int | None, options: Options | None, backend: Any) -> int:

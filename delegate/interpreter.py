@@ -337,7 +337,7 @@ class Interpreter(Uncopied, litert.Interpreter):
     # Results that stay on the GPU -------------------------------------------------------------------------------------
 
     def set_allow_buffer_handle_output(self, allow: bool) -> None:
-        """Leave outputs on the GPU after ``invoke`` (True): ``ensure_tensor_data_is_readable`` fetches one. False at first."""
+        """Leave outputs on the GPU (True): ``ensure_tensor_data_is_readable`` fetches one. False at first."""
         if self._gpu_delegate is not None:
             self._gpu_delegate.set_allow_buffer_handle_output(allow)
         else:

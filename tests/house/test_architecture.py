@@ -55,7 +55,7 @@ FLOORS = {
     "frames.paint frames.virtual_cameras frames.write frames discovery",
     "delegate": "options read report litert transform lower cache compiler plan claim run statistics engine "
     "gpu_delegate automatic alone signature_runner interpreter custom_operators "
-    "tensor_buffer signatures compiled_model",
+    "tensor_buffer signatures buffer_runs compiled_model",
     "video": "assets tflite_writer embedded_network bundles models apis feedback further_inputs model_options copies "
     "signals layouts model_metadata sampling answers network_outputs copying_mode network "
     "answers.prototypes model_file task vision head heads mediapipe.core.containers mediapipe.core.errors "
