@@ -21,6 +21,7 @@ from ...processes.dma_buf_slots import DmaBufSlots
 from ...uncopied import Uncopied
 from . import libpipewire as pw
 from . import pods
+from .buffer_users import BufferUsers
 from .camera import FrameLayout, PixelFormat, matrix_of, padded
 from .own_buffers import OwnBuffers
 
@@ -32,8 +33,6 @@ _RETRY_SECONDS, _KEPT_SECONDS = 0.5, 2.0
 """Seconds before another attempt to reach the daemon, and of frames that are lost in a row before buffers are taken
 from programs that keep them.
 """
-_MOST_USERS = 1 << 16
-"""A larger count of those that hold a buffer is one below 0: of one that gave back what was taken from it."""
 
 
 class _Lock:
@@ -74,12 +73,7 @@ class PipewireCamera(Uncopied):
         self._own, self._is_textured = OwnBuffers(slots) if slots is not None else None, False
         if self._own is not None:
             self._offers.insert(0, pods.offered_dma_buf(size, self._rate, self._own.modifier))
-        self._users = dict[int, pw.Users | None]()
-        """The count of those that hold a buffer, by the address of the buffer; that of the oldest frame first."""
-        self._takes_back = False
-        self.dropped = 0
-        """The number of frames for which no program had a free buffer."""
-        self._dropped_in_a_row, self._most_in_a_row = 0, round(_KEPT_SECONDS * fps)
+        self._users = BufferUsers(name, round(_KEPT_SECONDS * fps))
         self._watched, self._stream = threading.Event(), 0
         self._sequence, self._last_time, self._retry = 0, 0, cast("threading.Timer | None", None)
         self._is_closed = self._is_lost = False
@@ -173,8 +167,7 @@ class PipewireCamera(Uncopied):
 
     def _hand_over(self, buffer: Any, spa: Any, captured: float) -> None:
         self._stamp(spa, captured)
-        address = ctypes.addressof(buffer.contents)
-        self._users[address] = self._users.pop(address, None)  # the last now
+        self._users.show(buffer)
         self._library.pw_stream_queue_buffer(self._stream, buffer)
         self._library.pw_stream_trigger_process(self._stream)
 
@@ -182,48 +175,13 @@ class PipewireCamera(Uncopied):
         """A buffer (POINTER(Buffer)) that no program holds, or one that was kept for too long, or None."""
         if not self._watched.is_set():
             return None
-        buffer = self._taken_back() if self._takes_back else self._dequeued()
-        if not buffer:
-            self._note_dropped()
+        buffer = self._users.free_buffer(lambda: self._library.pw_stream_dequeue_buffer(self._stream))
+        if buffer is None:
             return None
-        self._dropped_in_a_row = 0
         data = buffer.contents.buffer.contents.datas[0]
         if not self._is_textured and (not data.data or data.maxsize < self.layout.nbytes):
             raise SourceError(f"PipeWire gave the camera '{self._name}' no memory for frames of {self.layout}")
         return buffer
-
-    def _dequeued(self) -> Any:
-        """A buffer that no program holds, or None."""
-        for _ in range(max(len(self._users), 1)):  # libpipewire looks at one, and puts it last if a program holds it
-            if buffer := self._library.pw_stream_dequeue_buffer(self._stream):
-                return buffer
-        return None
-
-    def _taken_back(self) -> Any:
-        """The buffer of the oldest frame, though a program may hold it, or None. Counts below 0 are set right.
-
-        Not one that is free, as long as there are kept ones: it would be the same for each frame, and be written again
-        before all programs have seen it.
-        """
-        counted = [users for users in self._users.values() if users is not None]
-        for users in counted:
-            if users.count > _MOST_USERS:
-                users.count = 0
-        if counted:
-            counted[0].count = 0
-        return self._dequeued()
-
-    def _note_dropped(self) -> None:
-        """Count a frame that has no buffer. Programs have the same buffers: take them back if one keeps them all."""
-        self.dropped += 1
-        self._dropped_in_a_row += 1
-        if self._dropped_in_a_row == self._most_in_a_row:
-            self._takes_back = True
-            log.warning(
-                "a program that shows the camera '%s' keeps all its buffers: they are taken back, and what it shows "
-                "may be parts of several frames",
-                self._name,
-            )
 
     def _stamp(self, buffer: Any, captured: float) -> None:
         """Write a frame's time (CLOCK_MONOTONIC, which is perf_counter's on Linux) and number into its header."""
@@ -299,10 +257,7 @@ class PipewireCamera(Uncopied):
         if not self._stream or self._is_closed:
             return
         if state == pw.STREAMING:
-            for users in self._users.values():
-                if users is not None:
-                    users.count = 0  # nobody watched: who still holds a buffer is gone, and does not return it
-            self._takes_back = False
+            self._users.forget()
             self._watched.set()
         else:
             self._watched.clear()
@@ -333,13 +288,12 @@ class PipewireCamera(Uncopied):
 
     def _add_buffer(self, _: int, buffer: Any) -> None:
         """Note a new buffer, and give it its memory, if that is not PipeWire's affair."""
-        users = pw.users_of(buffer.contents.buffer.contents, pods.META_BUSY)
-        self._users[ctypes.addressof(buffer.contents)] = users
+        self._users.add(buffer)
         if self._own is not None:
             self._own.add(buffer, None if self._is_textured else self.layout)
 
     def _remove_buffer(self, _: int, buffer: Any) -> None:
-        self._users.pop(ctypes.addressof(buffer.contents), None)
+        self._users.remove(buffer)
         if self._own is not None:
             self._own.remove(buffer)
 

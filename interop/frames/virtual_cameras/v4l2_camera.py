@@ -85,7 +85,7 @@ class V4l2Camera(HostCamera):
         self._device, self._system, self.layout = device, system or Kernel(), FrameLayout("yuy2", size)
         self._memory = np.zeros(self.layout.shape, np.uint8)
         self._memory[...] = (16, 128, 16, 128)  # black
-        self.dropped, self._is_closed = 0, False
+        self._is_closed = False
         try:
             self._file = self._system.open(device, os.O_RDWR | getattr(os, "O_NONBLOCK", 0))
         except OSError as error:
@@ -126,8 +126,8 @@ class V4l2Camera(HostCamera):
         yield self._memory
         try:
             self._system.write(self._file, self._memory.data.cast("B"))
-        except BlockingIOError:
-            self.dropped += 1
+        except BlockingIOError:  # the frame is lost, as no buffer is free
+            pass
         except OSError as error:
             raise self._error(error) from error
 
