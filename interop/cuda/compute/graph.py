@@ -31,10 +31,8 @@ MOST_EXECUTABLES = 32
 """Executable graphs of a recording: the longest ring of objects that runs at full speed. NVDEC gives pictures in six
 surfaces or more; buffers that take turns double the number of graphs, and so do two times between frames by turns.
 
-Updating the parameters of a launch takes 1 to 2 us, and the next launch of the graph takes longer. Without updates a
-frame was 2.0 (face_detection_front) and 2.7 us (selfie_segmentation) shorter (two graphs by turns, and one that was
-changed for each frame), and eight sessions of video in one process took 757 us of CPU time per frame, not 880, with
-selfie_segmentation (one H200, 2026-11-22).
+Updating the parameters of a launch takes time, and the next launch of the graph then takes longer. Graphs by turns made
+frames on an H200 shorter, and video in several sessions took less CPU time.
 """
 DEPENDENT_LAUNCHES = 90
 """The first compute capability with an instruction by which a kernel waits for the one before it: see prelude.cuda."""

@@ -1,6 +1,7 @@
-"""Small steps in a row as one launch of one work-group, which goes from step to step sooner than the GPU from kernel to
-kernel; and a graph of fewer launches is submitted sooner. Rows of two hands were there after 0.428 ms, not 0.492, and
-those of a person after 0.493, not 0.611, with the same bits (one H200, 2026-11-27).
+"""Small steps in a row as one launch of one work-group.
+
+It goes from step to step sooner than the GPU from kernel to kernel, and a graph of fewer launches is submitted sooner:
+docs/internals/one-dispatch.md. ``python benchmarks/mediapipe_chain.py --profile`` times models of such steps.
 """
 
 from __future__ import annotations
@@ -24,9 +25,8 @@ more compiles longer.
 """
 MOST_GROUPS, MOST_BYTES = 4, 1 << 16
 """A step is small if it has at most MOST_GROUPS work-groups, which run one after the other in a merged one, and reads
-and writes at most MOST_BYTES: a compute unit alone reads weights slower than several do. With four small steps of more,
-the last ones of hand_landmark_lite, a frame took 93 us, not 85; with 8 groups hands took 312 us, not 292 (one H200,
-2026-11-27).
+and writes at most MOST_BYTES: a compute unit alone reads weights slower than several do. Chosen on an H200, where twice
+as many groups, and steps of more bytes, made frames longer.
 """
 
 

@@ -1,1 +1,18 @@
-"""Convolutions and matrix products."""
+"""Convolutions and matrix products.
+
+Operators: conv, depthwise, grouped_conv, conv_3d, transpose_conv, fully_connected and matmul; computed_conv has those
+whose weights are computed while the model runs. separable is a depthwise convolution and the 1x1 one behind it.
+
+Ways to compute CONV_2D, each with a kernel of its name, of which ``launch_convolution`` in conv.py takes one:
+
+- patch_conv: at most four input channels, such as a picture; its pixels in local memory.
+- conv: an invocation computes a block of pixels by slices (blocks.py), and nothing is shared.
+- row_conv: the pixels of a work-group's tile in local memory, read by rows of the window.
+- fma_conv: pixels and weights in local memory, for much work without matrix units.
+- matrix_conv: matrix units; each warp loads its own fragments.
+- matrix_patch: matrix units for a large window over few channels.
+- tiled_conv: matrix units, and pixels in local memory that the warps of a work-group share, for much work.
+- warpgroup_conv: products of whole warpgroups over halves, which replace the others if the source is kept as halves.
+
+packing.py has the orders of weights in memory, heuristics.py the numbers by which tiles are chosen.
+"""
