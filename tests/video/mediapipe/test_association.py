@@ -20,7 +20,7 @@ from framebind.video.mediapipe.calculators.detections import decode_detections, 
 from framebind.video.mediapipe.calculators.rectangles import box_rectangles, transform_rectangles
 from framebind.video.mediapipe.calculators.suppression import suppress_weighted
 from framebind.video.mediapipe.calculators.tracking import associate, associate_hands
-from framebind.video.mediapipe.core.chain import letterbox
+from framebind.video.mediapipe.core.chain_models import letterbox
 from framebind.video.mediapipe.graphs.detecting import MOST_FOUND, Kind, Settings, detecting
 from framebind.video.mediapipe.graphs.face import FACE
 from framebind.video.mediapipe.graphs.hand import PALM

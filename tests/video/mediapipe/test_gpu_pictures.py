@@ -14,7 +14,8 @@ import framebind as fb
 from framebind import mp
 from framebind.delegate.plan.binding import Binding
 from framebind.video.apis import BY_NAME, GL
-from framebind.video.mediapipe.core.chain import Chain, ChainModels
+from framebind.video.mediapipe.core.chain import Chain
+from framebind.video.mediapipe.core.chain_models import ChainModels
 from framebind.video.mediapipe.core.gpu_picture import gpu_picture
 from framebind.video.mediapipe.graphs.detecting import Settings
 from framebind.video.mediapipe.vision.hand_chain import hand_models

@@ -29,7 +29,8 @@ from framebind.video.mediapipe.calculators.regions import WHOLE, region_matrix, 
 from framebind.video.mediapipe.calculators.smoothing import LandmarkFilter
 from framebind.video.mediapipe.calculators.suppression import suppress_weighted
 from framebind.video.mediapipe.calculators.tracking import associate, associate_hands, distinct_hands
-from framebind.video.mediapipe.core.chain import Chain, letterbox, sampled_region
+from framebind.video.mediapipe.core.chain import Chain
+from framebind.video.mediapipe.core.chain_models import letterbox, sampled_region
 from framebind.video.mediapipe.core.options import BaseOptions, VisionTaskRunningMode
 from framebind.video.mediapipe.graphs import detections, face, hand, heat_maps, landmarks, tracks
 from framebind.video.mediapipe.graphs.detecting import Settings

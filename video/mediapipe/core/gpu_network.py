@@ -14,7 +14,7 @@ import framebind as fb
 
 from ...copies import DETECTIONS
 from ..calculators.regions import STEPS, WHOLE, Region, region_matrix
-from .chain import Normalization, sampled_region
+from .chain_models import Normalization, sampled_region
 from .gpu_picture import GpuPicture
 
 Array = npt.NDArray[Any]

@@ -11,7 +11,8 @@ import numpy.typing as npt
 
 import framebind as fb
 
-from .chain import Chain, ChainModels, Size
+from .chain import Chain
+from .chain_models import ChainModels, Size
 from .errors import TaskError
 from .gpu_picture import GpuPicture
 from .written_masks import check_masks

@@ -13,7 +13,7 @@ import framebind as fb
 
 from ...model_metadata import ModelMetadata, read_metadata
 from ..calculators.regions import Region, crop_region
-from .chain import Normalization, named_normalization
+from .chain_models import Normalization, named_normalization
 from .gpu_network import GpuNetwork
 from .gpu_picture import GpuPicture
 from .options import BaseOptions

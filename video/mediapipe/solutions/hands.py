@@ -13,7 +13,7 @@ from ..calculators.regions import WHOLE
 from ..calculators.tracking import associate
 from ..core.anchor_detector import AnchorDetector
 from ..core.asset import read_files
-from ..core.chain import ChainModels
+from ..core.chain_models import ChainModels
 from ..core.gpu_tracker import Found, GpuTracker
 from ..core.network import TaskNetwork
 from ..core.tracker import Tracker

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from ..core.asset import read_files
-from ..core.chain import ChainModels
+from ..core.chain_models import ChainModels
 from ..core.gpu_tracker import Found, GpuTracker
 from ..core.network import TaskNetwork
 from ..graphs.holistic import PartSettings

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from ..calculators.regions import WHOLE
 from ..core.asset import read_files
-from ..core.chain import ChainModels
+from ..core.chain_models import ChainModels
 from ..core.errors import TaskError
 from ..core.gpu_tracker import Found, GpuTracker
 from ..core.network import TaskNetwork

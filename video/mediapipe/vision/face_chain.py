@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ...embedded_network import input_side
-from ..core.chain import ChainModels, Size, letterbox, normalization_of
+from ..core.chain_models import ChainModels, Size, letterbox, normalization_of
 from ..graphs.detecting import Settings, detecting
 from ..graphs.face import BLENDSHAPES, COUNT, FACE, looking
 

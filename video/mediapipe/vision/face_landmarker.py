@@ -20,7 +20,7 @@ from ..calculators.rectangles import box_rectangles, landmark_rectangle, transfo
 from ..calculators.regions import region_matrix, region_of
 from ..calculators.smoothing import LandmarkFilter, object_scale
 from ..core.asset import read_files
-from ..core.chain import ChainModels
+from ..core.chain_models import ChainModels
 from ..core.containers import Category, NormalizedLandmark, normalized_landmarks
 from ..core.geometry_file import read_geometry
 from ..core.gpu_tracker import Found, GpuTracker

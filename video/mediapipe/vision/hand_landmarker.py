@@ -15,7 +15,7 @@ from ..calculators.regions import region_of
 from ..calculators.tracking import associate_hands, distinct_hands
 from ..core.anchor_detector import AnchorDetector
 from ..core.asset import read_files
-from ..core.chain import ChainModels
+from ..core.chain_models import ChainModels
 from ..core.containers import Category, Landmark, NormalizedLandmark, normalized_landmarks, world_landmarks
 from ..core.gpu_tracker import Found, GpuTracker
 from ..core.network import TaskNetwork

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from ...embedded_network import input_side
-from ..core.chain import ROWS, ChainModels, Part, Sight, Size, normalization_of
+from ..core.chain_models import ROWS, ChainModels, Part, Sight, Size, normalization_of
 from ..graphs.detecting import Settings
 from ..graphs.holistic import PartSettings, finding, looking, naming
 from ..graphs.pose import Steady

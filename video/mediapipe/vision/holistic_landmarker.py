@@ -12,7 +12,7 @@ import framebind as fb
 
 from ..calculators.blendshapes import NAMES, blendshape_points
 from ..core.asset import read_files
-from ..core.chain import ChainModels
+from ..core.chain_models import ChainModels
 from ..core.containers import Category, Landmark, NormalizedLandmark, normalized_landmarks, world_landmarks
 from ..core.gpu_tracker import Found, GpuTracker
 from ..core.image import Image, ImageFormat

@@ -18,7 +18,7 @@ from ..calculators.regions import WHOLE, crop_region, region_of
 from ..calculators.segments import confidence_masks
 from ..calculators.strokes import ADDS, LASSO, REMOVES, heat_map
 from ..core.asset import read_files
-from ..core.chain import Normalization
+from ..core.chain_models import Normalization
 from ..core.errors import TaskError
 from ..core.gpu_network import GpuNetwork
 from ..core.gpu_picture import GpuPicture, gpu_picture

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from ...embedded_network import input_side
-from ..core.chain import ChainModels, Size, letterbox, normalization_of
+from ..core.chain_models import ChainModels, Size, letterbox, normalization_of
 from ..graphs.detecting import Settings, detecting
 from ..graphs.pose import COUNT, PERSON, VALUES, Further, Steady, looking
 

@@ -19,7 +19,7 @@ from ..calculators.regions import region_matrix, region_of
 from ..calculators.smoothing import LandmarkFilter, VisibilityFilter
 from ..core.anchor_detector import AnchorDetector
 from ..core.asset import read_files
-from ..core.chain import ChainModels
+from ..core.chain_models import ChainModels
 from ..core.containers import Landmark, NormalizedLandmark, normalized_landmarks, world_landmarks
 from ..core.gpu_tracker import Found, GpuTracker
 from ..core.image import Image, ImageFormat
