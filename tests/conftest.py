@@ -191,7 +191,7 @@ def device(request: pytest.FixtureRequest, _gpu: _Gpu) -> Iterator[Device]:
 
 @pytest.fixture(params=DEVICES[1:])
 def gpu(request: pytest.FixtureRequest, _gpu: _Gpu) -> Iterator[Device]:
-    """The same without the null device: those that compute."""
+    """The devices that compute: all but the null device."""
     yield from _device(_wanted(request), _gpu)
 
 

@@ -42,7 +42,7 @@ def test_what_is_alive_is_counted() -> None:
 
 
 def test_the_longest_lived_tensor_goes_first_if_the_arena_is_smaller_so() -> None:
-    """By size the three largest are in three places, since the small one lies where the first of them begins."""
+    """Ordered by size, the three largest are in three places, since the small one lies where the first begins."""
     lives = [Lifetime(768, 3, 5), Lifetime(512, 0, 2), Lifetime(768, 1, 1), Lifetime(768, 2, 4)]
     assert plan_memory(dict(enumerate(lives)), 256).nbytes == 1536 == most_alive(lives)
 

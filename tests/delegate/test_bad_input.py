@@ -191,7 +191,7 @@ def test_a_bad_model_is_one_model_error(content: bytes, says: str) -> None:
 
 
 def test_scales_that_nothing_is_computed_with_may_be_anything() -> None:
-    """Those of real numbers, a channel of zeros, and integers that stand for themselves: LiteRT runs these."""
+    """LiteRT runs models with scales of real numbers, of a channel of zeros, of integers that stand for themselves."""
     weights = T("w", (3, 4), 1, "int8", scales=[0.5, 0.0, 0.5], zero_points=[0] * 3)
     tensors = [
         T("x", (3, 4), scales=[NAN], zero_points=[0]),

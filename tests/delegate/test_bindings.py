@@ -1,4 +1,4 @@
-"""What can be bound to a tensor, what is said if it cannot, and what values come out of and go into textures."""
+"""Objects that can be bound to a tensor, errors of those that cannot, and the values that textures give and get."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ def test_a_format_that_kernels_cannot_write_is_refused(context: fb.GlContext) ->
 def through(
     source: Any, shape: tuple[int, ...], result: Any = None, output: dict[str, Any] | None = None, **mapping: Any
 ) -> np.ndarray:
-    """What a model that passes its input on makes of a bound object."""
+    """The output of a model that passes its input on, if an object is bound."""
     interpreter = fb.Interpreter(model_content=chain("NEG", "NEG", shape=shape))
     delegate = fb.GpuDelegate()
     interpreter.modify_graph_with_delegate(delegate)
@@ -266,14 +266,14 @@ HOSTS_FORMATS = {
     "r16": (0x822A, RED, SHORTS), "rg16": (0x822C, RG, SHORTS), "rgb16": (0x8054, RGB, SHORTS),
     "rgba16": (0x805B, RGBA, SHORTS),
 }  # fmt: skip
-"""By format: GL's enumerants of it, and of the layout and the type of pixels that are uploaded."""
+"""GL's enumerants of a format, and of the layout and the type of pixels that are uploaded, by the format's name."""
 NORM16 = frozenset({"r16", "rg16", "rgb16", "rgba16"})
 """Formats of desktop GL alone, here."""
 FIELDS = {
     "rgb10_a2": ((10, 10, 10, 2), "red lowest", np.uint32), "rgb5_a1": ((5, 5, 5, 1), "red highest", np.uint16),
     "rgba4": ((4, 4, 4, 4), "red highest", np.uint16), "rgb565": ((5, 6, 5), "red highest", np.uint16),
 }  # fmt: skip
-"""By format of packed integers: the bits of each channel, their order in a word, and the word's type."""
+"""The bits of each channel, their order in a word, and the word's type, by format of packed integers."""
 
 
 def hosts_texture(context: fb.GlContext, format: str, pixels: np.ndarray) -> fb.GlTexture:

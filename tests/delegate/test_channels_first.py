@@ -113,7 +113,7 @@ def with_channels_last(values: Array, layout: str) -> Array:
 
 
 class Run(NamedTuple):
-    """What a network gave, with channels last, and the kernels of its steps."""
+    """The outputs of a network, with channels last, and the kernels of its steps."""
 
     values: Array
     kernels: list[str]
@@ -138,7 +138,7 @@ def twins(
     gpu: Device, source: Callable[[str], Any], target: Callable[[str], Any] = lambda _: None,
     given: Ends = "transposed", result: Ends = "transposed", batch: int = 1, channels: int = 3, **mapping: Any,
 ) -> tuple[Run, Run]:  # fmt: skip
-    """What both networks give, which is equal. ``source`` and ``target`` make the objects for a layout."""
+    """The outputs of both networks, which are equal. ``source`` and ``target`` make the objects for a layout."""
     first, last = (
         run(
             network(layout, given=given, result=result, batch=batch, channels=channels), layout, backend_of(gpu),
@@ -269,7 +269,7 @@ def test_a_model_is_resized_to_a_batch(gpu: Device) -> None:
 
 
 def test_the_first_convolution_samples_the_picture(device: Device) -> None:
-    """Or it is copied once, as on a GPU whose units this picture does not fill: in both layouts alike."""
+    """On a GPU whose units this picture does not fill, it is copied once, in both layouts alike."""
     backend = "null" if device.traits.api == "null" else backend_of(device)
     kernels = list[list[str]]()
     for layout in ("nchw", "nhwc"):

@@ -275,7 +275,7 @@ def test_a_part_on_the_cpu_has_its_memory_on_the_host() -> None:
 
 
 def test_buffers_change_places_between_runs() -> None:
-    """What was bound in the run before is let go of when memory of the host takes its place."""
+    """Memory that was bound in the run before is let go of when memory of the host takes its place."""
     with fb.GlContext.headless(), fb.CompiledModel.from_buffer(MODEL, GPU, backend="opengl") as model:
         inputs, outputs = model.create_input_buffers(0), model.create_output_buffers(0)
         inputs[0].write(X)

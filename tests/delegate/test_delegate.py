@@ -304,13 +304,13 @@ PICTURES = [np.full((4, 5, 4), i / 10, np.float32) for i in range(3)]
 
 
 def test_the_next_texture_of_a_ring_takes_few_python_calls(context: fb.GlContext) -> None:
-    """In a live frame they all run from cold caches, and the GPU waits for them: there were 114, then 75, then 65."""
+    """All calls of a live frame run from cold caches while the GPU waits: there were 114, then 75, then 65."""
     frames = [fb.GlTexture(5, 4, "rgba32f", picture) for picture in PICTURES]
     assert calls_of_a_frame("opengl", fb.GlBuffer(X.nbytes), frames) <= 45
 
 
 def test_the_next_image_of_a_ring_takes_few_python_calls(cl_context: fb.cl.ClContext) -> None:
-    """There were 63."""
+    """The number was 63 once."""
     frames = [fb.cl.ClImage.from_array(picture) for picture in PICTURES]
     assert calls_of_a_frame("opencl", fb.cl.ClBuffer.from_array(X), frames) <= 35
 

@@ -101,7 +101,7 @@ def test_reading_takes_a_small_multiple_of_the_file(model_path: Callable[[str], 
 
 
 def _change_option(table: Any, generator: random.Random) -> None:
-    """Another number, or another number in a list."""
+    """A changed number, alone or in a list."""
     values = {
         name: value
         for name, value in (vars(table) if table else {}).items()

@@ -45,7 +45,7 @@ def on_gpu(gpu: Device, model: bytes) -> tuple[fb.Interpreter, fb.GpuDelegate]:
 
 
 def on_cpu(model: bytes) -> LiteRt:
-    """Without XNNPACK, which leaves out what it takes for weights: a DEQUANTIZE that is an output is not computed."""
+    """The results without XNNPACK, which takes a DEQUANTIZE that is an output for weights, and leaves it out."""
     resolver = OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
     interpreter = LiteRt(model_content=model, experimental_op_resolver_type=resolver)
     interpreter.allocate_tensors()
@@ -409,7 +409,7 @@ def test_a_shape_that_is_a_constant_until_inputs_are_resized(gpu: Device) -> Non
 
 @on_both
 def test_an_empty_tensor(gpu: Device) -> None:
-    """As many rows as the input says, also none, on which nothing is computed."""
+    """The outputs have as many rows as the input says; for none, nothing is computed."""
     tensors = [T("x", (4, 3)), T("begin", (2,), dtype="int32"), T("size", (2,), dtype="int32"), T("a", (4, 3))]
     tensors += [T("r", (1, 3), signature=(-1, 3)), T("y", (1, 3), signature=(-1, 3))]
     operators = [Op("EXP", [0], [3]), Op("SLICE", [3, 1, 2], [4]), Op("TANH", [4], [5])]

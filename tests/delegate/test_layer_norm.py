@@ -23,7 +23,7 @@ def inverse(f: Formula, square: int, *, root: bool = False, keep: bool = True) -
 
 
 def litert_torch(f: Formula, x: int, shape: Sequence[int]) -> int:
-    """Without kept dimensions: x * r + (0 - r * m), with reshapes between."""
+    """The form of litert-torch, without kept dimensions: x * r + (0 - r * m), with reshapes between."""
     rows = (*shape[:-1], 1)
     mean = f.mean(x, keep=False)
     r = inverse(f, f.add("SQUARED_DIFFERENCE", x, f.reshape(mean, *rows)), keep=False)

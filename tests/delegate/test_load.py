@@ -1,4 +1,4 @@
-"""What loading a model takes, counted: the work grows with the number of operators, and not with its square."""
+"""The work of loading a model, counted: it grows with the number of operators, and not with its square."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def load(content: bytes) -> Program:
 
 
 def instructions(content: bytes) -> int:
-    """How many instructions of Python's machine loading executes."""
+    """The number of instructions of Python's machine that loading executes."""
     count = 0
 
     def trace(frame: FrameType, event: str, _: Any) -> Any:
@@ -74,7 +74,7 @@ def test_twice_the_operators_are_twice_the_work() -> None:
 
 
 def test_an_operator_is_lowered_twice() -> None:
-    """Before it is claimed, and in its program: no more often, because lowering packs the weights."""
+    """Lowering packs the weights, so it is done before an operator is claimed and in its program, no more often."""
     lowered = 0
 
     def count(frame: FrameType, event: str, _: Any) -> None:

@@ -1,4 +1,4 @@
-"""What resembles a pattern of operators that a pass fuses, and is none, computes the same as LiteRT."""
+"""Operators that resemble a pattern which a pass fuses, and are none, compute the same as LiteRT."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ by_storage = pytest.mark.parametrize("storage", ["f32", "f16"])
 
 
 def own_disagreement(path: Path, inputs: Values) -> dict[int, float]:
-    """How far LiteRT's other CPU kernels (its plain and its reference ones) are from XNNPACK's, by output tensor.
+    """The distance of LiteRT's other CPU kernels (its plain and reference ones) from XNNPACK's, by output tensor.
 
     On white noise pose_landmark_lite's mask amplifies rounding so much that no two orders of summation agree to 1e-4:
     LiteRT's three sets of CPU kernels differ by 2e-4 to 6e-4 there. That is then the bound, measured in the same run.

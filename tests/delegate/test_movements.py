@@ -128,7 +128,7 @@ def test_a_function_of_a_part_reads_it_through_a_change_of_rank(gpu: Device, sha
 
 
 def test_a_constant_of_one_of_many_batches_is_not_moved(gpu: Device) -> None:
-    """Of rank 5, kernels have one batch for the first two dimensions, and can repeat a constant for both only."""
+    """Kernels of rank 5 have one batch for the first two dimensions, and can repeat a constant for both only."""
     f = Formula((3, 2, 4, 4))
     scaled = f.add("MUL", f.transpose(0, 1, 0, 2, 3), f.constant(np.arange(1, 4).reshape(3, 1, 1)))
     values = np.random.default_rng(0).normal(0, 1, (3, 2, 4, 4)).astype(np.float32)

@@ -149,7 +149,7 @@ def test_operators_outside_the_range_stay_on_the_cpu(
 @pytest.mark.parametrize("gpu", ["gl", "cl:pocl"], indirect=True)
 @pytest.mark.parametrize("wait_type", fb.WaitType, ids=lambda wait: wait.name)
 def test_what_invoke_waits_for(gpu: Device, wait_type: fb.WaitType, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By default no fence is made. Otherwise one, which the GPU has passed when invoke returns.
+    """No fence is made by default. With the option there is one, which the GPU has passed when invoke returns.
 
     The model takes the software GPUs milliseconds, so that without the wait they would not have.
     """

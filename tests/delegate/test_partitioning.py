@@ -1,4 +1,4 @@
-"""Which operators run where, and what is said about it: the log's warning, and the records of delegated_ops."""
+"""The place where each operator runs, and what is said of it: the log's warning, the records of delegated_ops."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def where(interpreter: fb.Interpreter) -> list[tuple[str, str, int | None]]:
 
 
 def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
-    """What the delegate warned of; that the GPU is the CPU is no business of these tests."""
+    """The delegate's warnings, but for the one that the GPU is the CPU, which is no business of these tests."""
     records = [record for record in caplog.records if record.levelno >= logging.WARNING]
     return [text for text in (record.getMessage() for record in records) if "runs on the CPU: without" not in text]
 
@@ -51,7 +51,7 @@ def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
 
 @pytest.mark.parametrize("gpu", ["gl", "gles", "cl:pocl"], indirect=True)
 def test_one_unsupported_operator_in_the_middle(gpu: Device, caplog: pytest.LogCaptureFixture) -> None:
-    """It runs, is right, and warns once, not again for other inputs or shapes."""
+    """The model runs, is right, and warns once, not again for other inputs or shapes."""
     interpreter, delegate = delegated(IN_THE_MIDDLE, "auto")
     for shape in (SHAPE, (2, 3, 3, 5)):
         x = np.random.default_rng(0).normal(size=shape).astype(np.float32)
@@ -122,7 +122,7 @@ def test_none_supported_runs_on_the_cpu_and_says_so(caplog: pytest.LogCaptureFix
 # Which partitions ----------------------------------------------------------------------------------------------------
 
 SIZES = ("EXP", CPU_ONLY, "TANH", "NEG", "ABS", CPU_ONLY, "EXP", "TANH", CPU_ONLY, "NEG", "ABS")
-"""In a row: partitions of 1, 3, 2 and 2 operators."""
+"""Operators in a row: partitions of 1, 3, 2 and 2 of them."""
 
 
 @pytest.mark.parametrize(
@@ -136,7 +136,7 @@ SIZES = ("EXP", CPU_ONLY, "TANH", "NEG", "ABS", CPU_ONLY, "EXP", "TANH", CPU_ONL
     ],
 )
 def test_the_largest_partitions_come_first(limit: int | None, gpu: set[int]) -> None:
-    """Of two that are as large, the earlier one."""
+    """The earlier one of two that are as large comes first."""
     interpreter, delegate = delegated(chain(*SIZES), max_delegated_partitions=limit)
     operators = interpreter.delegated_ops()
     assert {op.index for op in operators if op.runs_on == "gpu"} == gpu

@@ -114,7 +114,7 @@ def test_a_root_needs_an_exact_value(*, swapped: bool, exact: list[int]) -> None
 
 
 def test_a_tensor_that_a_logarithm_also_reads_directly_is_exact_through_relu() -> None:
-    """What another reader allows, which has a layer of weights between, does not count."""
+    """A reader behind a layer of weights allows rounding, which does not count."""
     first = conv(0, 1, WEIGHTS, (FusedOp("RELU"),))
     direct = pointwise(1, 2, FusedOp("LOG"))
     behind = conv(1, 3, WEIGHTS, (FusedOp("LOG"),))

@@ -80,7 +80,7 @@ def test_every_spelling_is_one_operation(gpu: Device) -> None:
 
 
 def shifted(f: Formula, x: int) -> int:
-    """Not linear below 0."""
+    """A pattern that is not linear below 0."""
     return f.add("SUB", f.add("RELU", x), f.add("RELU", f.add("SUB", f.constant(1), x)))
 
 
@@ -100,7 +100,7 @@ def stepped(f: Formula, x: int) -> int:
 
 
 def kept(f: Formula, x: int) -> int:
-    """What is inside is read elsewhere, too."""
+    """A pattern whose inner tensor is read elsewhere, too."""
     inside = f.add("RELU", x)
     return f.add("ADD", f.add("SUB", inside, f.add("MUL", f.add("RELU", f.add("NEG", x)), f.constant(0.5))),
                  f.add("EXP", inside))  # fmt: skip

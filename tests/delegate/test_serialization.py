@@ -1,4 +1,4 @@
-"""What is kept between processes: used if it is right, made anew if it is not, and never trusted."""
+"""Files that are kept between processes: used if it is right, made anew if it is not, and never trusted."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class Starts:
     def __call__(
         self, folder: Path, content: bytes = model(), **options: Any
     ) -> tuple[Counts, npt.NDArray[np.float32]]:
-        """What was made, and the result."""
+        """The kernels that were made, and the result."""
         before = self.compilations()
         given = {"backend": self.backend, "serialization_dir": folder, "model_token": "tiny"} | options
         with closing(fb.GpuDelegate(fb.GpuDelegateOptions(**given))) as delegate:
@@ -183,7 +183,7 @@ def test_of_one_dispatch_the_program_alone_is_compiled_and_kept(on_cl: Starts, t
 
 
 def test_of_one_dispatch_on_gl_the_program_alone_is_compiled_and_kept(on_gl: Starts, tmp_path: Path) -> None:
-    """As on OpenCL: the kernels of single steps are not compiled."""
+    """The kernels of single steps are not compiled, as on OpenCL."""
     with one_dispatch("opengl"):
         cold, result = on_gl(tmp_path)
         np.testing.assert_allclose(result, expected(), atol=2e-6)
@@ -238,7 +238,7 @@ def test_folder_and_file_are_private(on_cl: Starts, tmp_path: Path) -> None:
 
 
 def test_a_kernel_that_the_device_has_already_is_kept_too(on_cl: Starts, tmp_path: Path) -> None:
-    """Another model of the same process compiled it; the next process has only this one."""
+    """The kernel was compiled by another model of the process; the next process has only this one."""
     delegate = fb.GpuDelegate(fb.GpuDelegateOptions(backend="opencl"))
     interpreter = fb.Interpreter(model_content=model())
     interpreter.modify_graph_with_delegate(delegate)

@@ -63,7 +63,7 @@ def values_of(case: Sparse) -> npt.NDArray[Any]:
 
 
 def encoded(case: Sparse, values: npt.NDArray[Any]) -> tuple[bytes, Any]:
-    """What is stored of the values, and the SparsityParametersT that says where it belongs."""
+    """The values that are stored, and the SparsityParametersT that says where it belongs."""
     rank = len(case.shape)
     sizes = dict(case.blocks)
     outer = [size // sizes.get(d, 1) for d, size in enumerate(case.shape)]

@@ -153,7 +153,7 @@ def test_a_bias_that_is_no_float_in_steps_is_not_counted() -> None:
 
 
 def looks(blocks: int, monkeypatch: pytest.MonkeyPatch) -> int:
-    """How often the passes look at a field of a node, for a graph of so many blocks."""
+    """The number of times that passes look at a field of a node, for a graph of so many blocks."""
     nodes = [node for number in range(blocks) for node in block(number * 6, number * 6 + 1)]
     graph = graph_of(*nodes, outputs=(blocks * 6,))
     for node in nodes:

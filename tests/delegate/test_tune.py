@@ -1,4 +1,4 @@
-"""What SUSTAINED_SPEED measures and keeps: which candidates, how often, and that all of them compute the same."""
+"""The measurements of SUSTAINED_SPEED: which candidates, how often, and that all of them compute the same."""
 
 from __future__ import annotations
 

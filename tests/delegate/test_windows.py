@@ -85,7 +85,7 @@ def read_rows() -> tuple[Block, int]:
 
 
 def no_whole_rows() -> tuple[Block, int]:
-    """What moves values cuts rows: the layer behind it reads others than those before it."""
+    """A model whose movement of values cuts rows: the layer behind it reads others than those before it."""
     f = Block()
     split = f.reshape(f.add("ABS", 0), 10, 12, 2, f.width // 2)
     rows = f.layer(f.reshape(f.transpose(split, 0, 2, 1, 3), ROWS, f.width), 3 * f.width)

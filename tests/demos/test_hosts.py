@@ -123,7 +123,7 @@ def test_the_program_of_nvdec_says_what_it_needs(monkeypatch: pytest.MonkeyPatch
 
 
 def test_the_program_of_nvdec_compares_frames_that_the_cpu_decodes(tmp_path: Path) -> None:
-    """Its video, and its comparison of the last frame, of which the GPU's result is stood in for by LiteRT's."""
+    """The program makes its video and compares the last frame, with LiteRT's result in place of the GPU's."""
     program = runpy.run_path(str(NVDEC))
     (tmp_path / "model.tflite").write_bytes(tiny_models.chain("NEG", "LOGISTIC", shape=(1, 64, 64, 3)))
     video = program["moving_photograph"](tmp_path / "photograph.mp4")
@@ -136,7 +136,7 @@ def test_the_program_of_nvdec_compares_frames_that_the_cpu_decodes(tmp_path: Pat
 
 @pytest.mark.parametrize("host", CUDA_HOSTS)
 def test_a_model_reads_and_writes_the_arrays_of(host: str, tmp_path: Path) -> None:
-    """Its picture is what LiteRT makes of the moved photograph; without a GPU it says so in one sentence."""
+    """The program's picture is what LiteRT makes of the moved photograph; without a GPU one sentence says so."""
     if not CUDA_DEVICES:
         pytest.skip("the program needs NVIDIA's GPU: name cuda in FRAMEBIND_DEVICES")
     pytest.importorskip(host)

@@ -1,4 +1,4 @@
-"""What demos and commands write and print: files that are complete or not there, names that are only text, signals."""
+"""Outputs of demos and commands: files that are complete or not there, names that are only text, signals."""
 
 from __future__ import annotations
 

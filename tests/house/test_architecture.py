@@ -28,8 +28,8 @@ MAY_IMPORT = {
     "public_cuda": {"interop"},
     "": {"delegate", "interop", "kernels"},
 }
-"""By package ("" is __init__.py; "__main__", "cl", "mp" and "public_cuda" are files): the packages that its files may
-import.
+"""The packages that files may import, by package ("" is __init__.py; "__main__", "cl", "mp" and "public_cuda" are
+files).
 """
 DOOR = "video.__init__"
 """The file that names what is public in ``fb.video``, as __init__.py does for ``fb``."""
@@ -65,7 +65,7 @@ FLOORS = {
     "tools": "common.console common measure plots evaluation displays player commands",
     "demos": "hosts * command",
 }
-"""By package: its folders and top-level files, from the ground up. Each imports itself and those before it only.
+"""The folders and top-level files of a package, from the ground up. Each imports itself and those before it only.
 "*" is every file that is not named: a demo is a file that no list names.
 """
 GPU_LIBRARIES = {"OpenGL", "pyopencl", "glfw", "ctypes", "moderngl", "cuda"}

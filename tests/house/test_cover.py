@@ -41,7 +41,7 @@ def test_every_operator_runs_on_desktop_gl(tier: Tier) -> None:
 
 @pytest.mark.parametrize("operator", sorted({case.operator for case in CASES}))
 def test_every_case_compiles_and_the_chosen_ones_reach_what_all_reach(operator: str) -> None:
-    """On the null device: nothing is left to the CPU, the shapes are LiteRT's, and both texts can be written."""
+    """Nothing is left to the CPU (null device), the shapes are LiteRT's, and both texts can be written."""
     for run in runs_of(operator):
         compiled = compile_run(run)
         assert compiled.unsupported == {} and compiled.sources, str(run)

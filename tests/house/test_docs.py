@@ -152,7 +152,7 @@ def run_python(name: str, folder: Path, environment: dict[str, str], screen: Seq
 def test_the_python_of_a_page_runs(
     page: Path, tmp_path: Path, tool: Callable[[str], str], request: pytest.FixtureRequest
 ) -> None:
-    """In a folder with what the page makes, from top to bottom, as somebody who follows the page types it."""
+    """The code runs from top to bottom in one folder, as somebody who follows the page types it."""
     if page == WITH_CUDA and not CUDA_DEVICES:
         pytest.skip("the page needs NVIDIA's GPU and PyTorch: name cuda in FRAMEBIND_DEVICES")
     code = program(page)
@@ -179,7 +179,7 @@ def test_a_program_of_its_own_runs(name: str, tmp_path: Path, request: pytest.Fi
 
 
 def test_the_main_code_of_the_readme_runs_as_printed(tmp_path: Path, gl_and_cl: object) -> None:
-    """In an empty folder, with nothing before it."""
+    """The code needs nothing before it: the folder is empty."""
     first = next(fence[2] for fence in FENCE.finditer(PAGES[0].read_text(encoding="utf-8")) if fence[1] == "python")
     (tmp_path / "main.py").write_text(first)
     done = subprocess.run(
@@ -191,7 +191,7 @@ def test_the_main_code_of_the_readme_runs_as_printed(tmp_path: Path, gl_and_cl: 
 
 
 def test_the_tutorial_adds_an_operator(tmp_path: Path) -> None:
-    """Its files, written into a copy of the package, are an operator there: nothing else is edited."""
+    """The page's files, written into a copy of the package, are an operator there: nothing else is edited."""
     package = tmp_path / "framebind"
     for folder in ("delegate", "interop", "kernels", "tools", "video"):
         shutil.copytree(ROOT / folder, package / folder, ignore=shutil.ignore_patterns("__pycache__"))
@@ -218,7 +218,7 @@ def test_the_tutorial_adds_an_operator(tmp_path: Path) -> None:
 @pytest.mark.parametrize("context", ["gl"], indirect=True)
 @pytest.mark.usefixtures("context")
 def test_the_page_of_tasks_adds_a_task(tmp_path: Path, model_path: Callable[[str], Path]) -> None:
-    """Its file, written into a copy of the package, is a task of demo, process and watch: nothing else is edited."""
+    """The page's file, in a copy of the package, is a task of demo, process and watch: nothing else is edited."""
     package, model = tmp_path / "framebind", str(model_path("selfie_segmentation"))
     for folder in ("delegate", "demos", "interop", "kernels", "tools", "video"):
         shutil.copytree(ROOT / folder, package / folder, ignore=shutil.ignore_patterns("__pycache__"))
@@ -339,7 +339,7 @@ def without_help(command: Command) -> Iterator[str]:
 
 
 def test_every_option_has_a_help() -> None:
-    """On Python 3.10, too, where a default of None hid the help and the names of a parameter."""
+    """Python 3.10 shows them too: there a default of None hid the help and the names of a parameter."""
     assert not list(without_help(command_line()))
 
 
@@ -615,7 +615,7 @@ REFERENCE = "\n".join(path.read_text(encoding="utf-8") for path in sorted((DOCS 
 
 
 def referenced() -> dict[str, str]:
-    """By public name as it stands after ``fb.``: the options of its entry in the reference."""
+    """The options of a public name's entry in the reference, by the name as it stands after ``fb.``."""
     found: dict[str, str] = {}
     module = ""
     entry = r"^\.\. (currentmodule|auto\w+|py:\w+):: ([\w.]+)(?:\(.*\))?\n((?:   .*\n)*)"
@@ -634,7 +634,7 @@ def test_the_reference_has_every_public_name() -> None:
 
 @pytest.mark.parametrize("name", public_names())
 def test_every_public_name_is_documented(name: str) -> None:
-    """And every method that the reference shows."""
+    """Every method that the reference shows is documented, too."""
     public = public_names()[name]
     what = public if inspect.isroutine(public) or inspect.isclass(public) else type(public)
     assert what.__doc__

@@ -82,7 +82,7 @@ WITHOUT_DEVICE: dict[str, tuple[Callable[[], object], str]] = {
     "video.VideoTags": (fb.video.VideoTags, "pixel_aspect=Fraction(1, 1)"),
     "transfers": (lambda: fb.transfers, "copies"),
 }
-"""By public name: how one is made, and a part of its repr."""
+"""The way in which an object is made, and a part of its repr, by public name."""
 
 
 def _served() -> fb.GpuDelegate:
@@ -95,7 +95,7 @@ _alive: list[fb.Interpreter] = []
 
 
 def with_gl(tmp_path: Path) -> dict[str, tuple[object, str]]:
-    """The same for objects of the GL context that is current."""
+    """Objects of the GL context that is current, as in WITHOUT_DEVICE."""
     context = fb.GlContext.current()
     exported = export_by((), fb.GlTexture(8, 8), 1, copies_allowed=True)
     slots = CopiedSlots.allocate(context, Description("", 8, 8, "rgba8", 1, 4096, 4096, ""))

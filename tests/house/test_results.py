@@ -43,7 +43,7 @@ def notes_of(content: Any) -> Iterator[str]:
 
 
 def faults(content: dict[str, Any], folder: str) -> list[str]:
-    """What a file of results in this folder lacks."""
+    """The faults of a file of results in this folder."""
     machine = content.get("machine") or [each["device"]["gpu"] for each in content.get("devices", [])]
     wrong = [name for name in ("date", "commit", "command") if not content.get(name)]
     wrong += [] if machine else ["machine"]
@@ -107,7 +107,7 @@ def history() -> frozenset[str]:
 
 
 def test_commits_that_pages_and_results_name_are_in_the_history() -> None:
-    """Not only objects of somebody's repository: a clone has no others than those that lead to a branch."""
+    """Commits lead to a branch: a clone has no other ones, which somebody's repository may have."""
     texts = {path: path.read_text(encoding="utf-8") for path in PAGES}
     texts |= {path: f"commit {read(path).get('commit', '')}\n{path.read_text(encoding='utf-8')}" for path in FILES}
     cited = {word: named(path) for path, text in texts.items() for word in COMMIT.findall(text)}

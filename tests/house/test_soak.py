@@ -1,4 +1,4 @@
-"""Nothing grows: GL objects, memory and Python objects over many frames, and over many interpreters."""
+"""Counts that do not grow: GL objects, memory and Python objects over many frames, and over many interpreters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What only the OpenCL device does: choosing it, objects of the user's own, command buffers, events, freeing."""
+"""Abilities of the OpenCL device alone: choosing it, objects of the user's own, command buffers, events, freeing."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ def test_the_last_context_made_is_current_until_it_is_closed(cl_context: fb.cl.C
 
 
 def kinds(context: fb.cl.ClContext, array: np.ndarray) -> dict[str, Any]:
-    """The same content as every object that can be bound."""
+    """Objects of each kind that can be bound, with the same content."""
     raw = buffer_of(context, array)
     return {
         "buffer": buffer_of(context, array),

@@ -1,4 +1,4 @@
-"""What every device that computes must do alike: conversions between layouts, recording, slots, parameters, errors."""
+"""Duties of every device that computes: conversions between layouts, recording, slots, parameters, errors."""
 
 from __future__ import annotations
 

@@ -270,7 +270,7 @@ def test_helpers_are_made_once(context: fb.GlContext) -> None:
 
 @pytest.mark.parametrize("es", [False, True])
 def test_a_headless_context_is_told_of_a_reset(es: bool) -> None:
-    """Without it a context goes on silently after a reset of the GPU, with garbage in its buffers."""
+    """A context that is not told goes on silently after a reset of the GPU, with garbage in its buffers."""
     if not is_wanted("gles" if es else "gl"):
         pytest.skip("FRAMEBIND_DEVICES leaves it out")
     with fb.GlContext.headless(es=es) as context:

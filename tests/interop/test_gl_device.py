@@ -256,7 +256,7 @@ def test_a_closed_context_is_told_from_one_that_is_not_current() -> None:
 
 @pytest.mark.parametrize("es", [False, True], ids=["gl", "gles"])
 def test_kernels_are_compiled_once_per_context(es: bool) -> None:
-    """In a context of its own: a device that another test left open would keep its kernels."""
+    """The test has a context of its own: a device that another test left open would keep its kernels."""
     with fb.GlContext.headless(es=es) as context:
         first, second = open_device("opengl"), open_device("opengl")
         assert first is second

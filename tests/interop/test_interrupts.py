@@ -17,7 +17,7 @@ from support.interrupts import interrupted_everywhere
 from support.tiny_models import chain
 
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-"""Where nothing can take the exception, as in a finalizer, Python prints it."""
+"""Python prints an exception that nothing can take, as in a finalizer."""
 VALUES = np.arange(64, dtype=np.float32)
 TEXELS = np.arange(256, dtype=np.uint8).reshape(8, 8, 4)
 
@@ -187,7 +187,7 @@ def test_a_context_that_a_model_made_current() -> None:
 
 
 def test_a_new_context() -> None:
-    """What was current is current again, unless the new context is complete when the exception comes."""
+    """The context before is current again, unless the new context is complete when the exception comes."""
     if not is_wanted("gl"):
         pytest.skip("FRAMEBIND_DEVICES leaves it out")
     made = [egl.create(False, None)]  # outside, as an exception may come before anybody has it

@@ -322,7 +322,7 @@ def test_one_gl_object_that_is_wrapped_twice_cannot_be_input_and_output(pair: Pa
 
 
 def test_a_profile_hands_over_too(pair: Pair) -> None:
-    """It reads what GL has drawn since the last frame, and GL sees what it wrote."""
+    """The profile reads what GL has drawn since the last frame, and GL sees what it wrote."""
     model = tiny_models.chain("NEG", shape=(1, 8, 8, 3))
     source, result = fb.GlTexture.from_array(np.zeros((8, 8, 4), np.uint8)), fb.GlTexture(8, 8, "rgba32f")
     delegate = fb.GpuDelegate(fb.GpuDelegateOptions(backend="opencl"))

@@ -140,7 +140,7 @@ def test_local_responses_of_one_channel_on_another_compiler() -> None:
 
 @pytest.mark.parametrize("body", ["MAXIMUM", "MINIMUM"])
 def test_windows_forget_what_came_before_a_nan(gpu: Device, body: str) -> None:
-    """As LiteRT's comparisons do: the result is NaN only if the last value of the window is."""
+    """The result is NaN only if the last value of the window is, as by LiteRT's comparisons."""
     x = np.array([[1, np.nan, 3, -INFINITY, INFINITY, np.nan, np.nan, 2, -2, np.nan]], np.float32)
     table = options(
         "StablehloReduceWindow", windowDimensions=[1, 3], windowStrides=[1, 1], windowDilations=[1, 1],

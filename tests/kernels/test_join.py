@@ -87,7 +87,7 @@ def test_what_cannot_lie_in_the_result_is_concatenated_by_a_kernel(device: Devic
 
 
 def test_reshapes_and_a_concatenation_of_rows_cost_nothing(device: Device) -> None:
-    """As the heads of a detector end: [1, h, w, 8] shown as [1, h * w * 2, 4], two of them joined."""
+    """The heads of a detector end so: [1, h, w, 8] shown as [1, h * w * 2, 4], two of them joined."""
     x = normal(1, 3, 4, 8)
     shapes = {0: x.shape, 1: x.shape, 2: x.shape, 3: (1, 24, 4), 4: (1, 24, 4), 5: (1, 48, 4)}
     nodes = [unary("NEG", 0, 1), unary("ABS", 0, 2)]
@@ -108,7 +108,7 @@ def test_an_identity_in_front_of_an_output_is_left_out(device: Device) -> None:
 
 
 def test_two_identities_in_a_row_in_front_of_an_output_are_left_out(device: Device) -> None:
-    """As quantized models with float outputs end, with RESHAPE and DEQUANTIZE."""
+    """Quantized models with float outputs end so, with RESHAPE and DEQUANTIZE."""
     x = normal(1, 1, 1, 6)
     shapes = {0: x.shape, 1: x.shape, 2: (1, 6), 3: (6,)}
     nodes = [
@@ -153,7 +153,7 @@ def test_convolutions_of_one_tensor_are_computed_as_one(device: Device, storage:
 
 @pytest.mark.parametrize("storage", ["f32", "f16"])
 def test_convolutions_of_integers_are_computed_as_one_whatever_their_steps(device: Device, storage: Storage) -> None:
-    """Their factors, ends and scales become constants with one number for each channel; a padding channel is zero."""
+    """The factors, ends and scales become constants with one number for each channel; a padding channel is zero."""
     random = np.random.default_rng(3)
     x = random.integers(-9, 9, (1, 2, 3, 8)).astype(np.float32)
     shapes: dict[int, Shape] = {0: x.shape}
@@ -177,7 +177,7 @@ def test_convolutions_of_integers_are_computed_as_one_whatever_their_steps(devic
 
 @pytest.mark.parametrize("first", [False, True])
 def test_a_resized_pixel_in_a_concatenation_is_a_vector_that_is_added(device: Device, first: bool) -> None:
-    """As the pooled branch of a segmentation head: [b, 1, 1, c] resized to the picture, joined, and convolved."""
+    """The pooled branch of a segmentation head: [b, 1, 1, c] resized to the picture, joined, and convolved."""
     x = normal(2, 3, 4, 7)
     mean = Node("MEAN", Reduction((1, 2), 4, keep=True), (0,), (1,))
     pixel = Node("RESIZE_BILINEAR", ResizeImage(Resize((3, 4), align_corners=True, bilinear=True)), (1,), (2,))
@@ -196,7 +196,7 @@ def reshape(source: int, destination: int, shape: Shape) -> Node:
 
 
 def heads(channels: int) -> tuple[dict[int, Shape], list[Node], list[Array]]:
-    """As a detector's scores: two convolutions of 0, reshaped to rows of ``channels``, one behind the other in 5."""
+    """The scores of a detector: two convolutions of 0, reshaped to rows of ``channels``, one behind the other in 5."""
     weights = [half_values(2 * channels, 8), half_values(6 * channels, 8)]
     shapes: dict[int, Shape] = {0: (1, 3, 4, 8), 1: (1, 3, 4, 2 * channels), 2: (1, 3, 4, 6 * channels)}
     shapes |= {3: (1, 24, channels), 4: (1, 72, channels), 5: (1, 96, channels)}
@@ -227,7 +227,7 @@ def test_what_is_reshaped_is_written_where_it_lies_in_a_bound_buffer(
 
 
 def test_what_is_reshaped_stays_a_tensor_where_others_need_it(device: Device) -> None:
-    """What is reshaped is an output too, or read again; or the joined tensor is."""
+    """The reshaped tensor is an output too, or read again; or the joined tensor is."""
     shapes, nodes, weights = heads(3)
     x = normal(*shapes[0])
     program, found = run(device, shapes, list(nodes), (1, 5), x)

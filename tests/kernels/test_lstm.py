@@ -27,7 +27,7 @@ from support.tiny_models import G, Op, T, build
 on_both = pytest.mark.parametrize("gpu", ["gl", "cl:pocl"], indirect=True)
 FORM = Form(2, 3, 6, 4, projected=True, peepholes=True)
 STATE_NBYTES = 2 * (6 + 4) * 4
-"""Of both states of FORM."""
+"""The bytes of both states of FORM."""
 
 
 def on_gpu(gpu: Device, model: bytes, **given: Any) -> tuple[fb.Interpreter, fb.GpuDelegate]:
@@ -353,7 +353,7 @@ def test_what_is_kept_between_processes(gpu: Device, tmp_path: Path) -> None:
 
 @on_both
 def test_litert_s_own_interpreter(gpu: Device) -> None:
-    """It asks no delegate when it shows a tensor: a state that is on the GPU is no number there."""
+    """LiteRT asks no delegate when it shows a tensor: a state that is on the GPU is no number there."""
     backend = backend_of(gpu)
     delegate = fb.GpuDelegate(fb.GpuDelegateOptions(backend=backend), model_content=lstm(FORM))
     interpreter = litert.Interpreter(model_content=lstm(FORM), experimental_delegates=[delegate])

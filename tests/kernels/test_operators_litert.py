@@ -26,7 +26,7 @@ from support.models import relative_error
 from support.tiny_models import G, Op, T, build
 
 TOLERANCE = {False: 1e-5, True: 1e-2}
-"""By whether 16 bits are used: the largest error as a part of the largest reference value."""
+"""The largest error as a part of the largest reference value, by whether 16 bits are used."""
 
 
 def check(run: Run) -> None:

@@ -104,7 +104,7 @@ def through_picture(
 
 
 def test_a_first_convolution_samples_the_picture_itself(device: Device) -> None:
-    """So do the next texture and a crop that moves reach it; the values are those of a picture copied before, because
+    """The next texture and a crop that moves reach it so, too; the values are those of a picture copied before, because
     another convolution reads it too.
     """
     node = convolution(Window((3, 3), (2, 2)), 3, 10)
@@ -120,7 +120,7 @@ def test_a_first_convolution_samples_the_picture_itself(device: Device) -> None:
 
 
 def test_a_picture_that_is_read_again_is_copied(device: Device) -> None:
-    """By another kernel, as the other operand, or by a kernel that reads pixels more than once."""
+    """The second read is by another kernel, as the other operand, or by a kernel that reads pixels several times."""
     first = convolution(Window((3, 3), (2, 2)), 3, 8)
     pointwise = convolution(Window((1, 1), (2, 2)), 3, 8)
     both = Node("CONV_2D", pointwise.operation, (0,), (2,))

@@ -36,7 +36,7 @@ HALF = Window((2, 2), (2, 2))
 @pytest.mark.parametrize("storage", ["f32", "f16"])
 @pytest.mark.parametrize("channels", [8, 6], ids=["as many", "fewer"])
 def test_a_link_reads_the_largest_of_four_pixels(device: Device, channels: int, storage: Storage) -> None:
-    """With fewer channels than are written, the others are added nothing."""
+    """Channels that are written and not there are added nothing."""
     x = normal(2, 6, 10, 7)
     first, second = (normal(out, 7).astype(np.float16).astype(np.float32) for out in (channels, 8))
     shapes: dict[int, Shape] = {0: x.shape, 1: (2, 6, 10, channels), 2: (2, 3, 5, channels), 3: (2, 3, 5, 7)}

@@ -127,7 +127,7 @@ def test_integers_of_constants_are_copied_into_the_scale_of_the_result(
     ids=len,
 )
 def test_convolutions_behind_one_another_compute_litert_s_integers(gpu: Device, model: bytes) -> None:
-    """Their sums are whole numbers, and one product of floats makes steps of them, as in XNNPACK."""
+    """The sums are whole numbers, and one product of floats makes steps of them, as in XNNPACK."""
     interpreter, delegate = on_gpu(gpu, model)
     inputs = random_inputs(interpreter.get_input_details())
     (expected,), (result,) = on_cpu(model, inputs).values(), run(interpreter, inputs).values()
@@ -315,7 +315,7 @@ def test_bound_buffers_hold_what_the_integers_stand_for(context: fb.GlContext) -
 
 
 def test_a_texture_is_bound_to_an_integer_input(context: fb.GlContext) -> None:
-    """Its texels are values from 0 to 1 there too."""
+    """The texels are values from 0 to 1 there too."""
     picture = np.random.default_rng(0).integers(0, 256, (6, 7, 3)).astype(np.uint8)
     shape = (1, 6, 7, 3)
     x = T("x", shape, dtype="uint8", scales=[1 / 255], zero_points=[0])
@@ -381,7 +381,7 @@ def pictures_as_inputs(interpreter: LiteRt, photograph: Photograph, mean: float,
 
 
 def steps_off(result: Values, expected: Values) -> npt.NDArray[np.float64]:
-    """How many quantization steps every value of every output is off; a step is the least difference of two values."""
+    """The error of every value of every output in quantization steps; a step is the least difference of two values."""
     off = []
     for index, value in expected.items():
         step = np.diff(np.unique(value)).min()

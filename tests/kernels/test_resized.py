@@ -62,7 +62,7 @@ def name(change: Resize) -> str:
     ids=lambda value: value if isinstance(value, str) else name(value),
 )
 def test_a_convolution_resizes_what_it_reads(device: Device, kernel: str, change: Resize) -> None:
-    """Of a bound buffer, of a tensor with padding channels; nearest ones also for a window that leaves the picture."""
+    """Sources: a bound buffer, a tensor with padding channels; nearest ones for a window beyond the picture, too."""
     fixed = {"matrix_conv": MatrixTile(1, 1, 2, 1)} if kernel == "matrix_conv" else {}
     target = target_of(device, matrix_units=False, fixed=fixed)
     first, second = convolution(6, 5, 1), convolution(10, 6, 1)

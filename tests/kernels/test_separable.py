@@ -85,7 +85,7 @@ def test_activations_between_the_two_are_clamps(device: Device, activation: tupl
 
 
 def test_what_others_need_is_computed_apart(device: Device) -> None:
-    """Another reader, an output of the graph, and an activation that is no clamp each keep the pair apart."""
+    """A second reader, an output of the graph, and an activation that is no clamp each keep the pair apart."""
     shapes, nodes = pair(Window((3, 3), (1, 1)), 8, 4, ())
     program, _ = run(device, shapes, list(nodes), (1, 2), normal(*shapes[0]))
     assert len(program.steps) == 2
@@ -121,7 +121,7 @@ def test_windows_are_divided_where_invocations_were_idle() -> None:
 
 
 def test_tiles_of_few_pixels_and_many_channels_share_the_output_slices() -> None:
-    """As many as an H200 has units, or fewer: 96, 96, 128, 96, 24."""
+    """Tiles are as many as an H200 has units, or fewer: 96, 96, 128, 96, 24."""
 
     def rule(*pair: int, target: Target = H200) -> SeparableTile:
         return tile_candidates(Pair(*pair), target)[0]

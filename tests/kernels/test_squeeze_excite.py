@@ -75,7 +75,7 @@ def test_one_layer_a_pooled_mean_and_a_fully_connected_one(device: Device) -> No
 
 
 def test_sums_are_read_by_the_mean_and_by_a_convolution(device: Device) -> None:
-    """As in a decoder: the mean of a sum of two tensors is the gate of one of them, and the other is added again."""
+    """A decoder has this: the mean of a sum of two tensors is the gate of one of them, and the other is added again."""
     shapes: dict[int, Shape] = {0: (1, 4, 5, 8), 1: (1, 4, 5, 8), 2: (1, 4, 5, 8), 3: (1, 1, 1, 8), 4: (1, 1, 1, 8)}
     shapes |= {5: shapes[0], 6: shapes[0], 7: (1, 4, 5, 3)}
     first, gate, last = half(8, 8), half(8, 8), half(3, 8)
@@ -144,7 +144,7 @@ def test_a_convolution_adds_up_what_it_writes(
 @pytest.mark.parametrize("tile", [MatrixTile(1, 1, 1, 1), MatrixTile(1, 3, 2, 1), MatrixTile(2, 2, 1, 2)], ids=str)
 @pytest.mark.parametrize("channels", [22, 40])
 def test_matrix_units_add_up_what_they_write(device: Device, channels: int, tile: MatrixTile) -> None:
-    """Of up to eight slices, also where an invocation writes any; and work-groups compute the gates that they read."""
+    """Sums have up to eight slices, or any that an invocation writes; work-groups compute the gates that they read."""
     weights = half(9, channels), half(channels, 9), half(10, channels)
     shapes, nodes = block((1, 9, 7, channels), 9, 10, weights, source=7)
     target = target_of(device, "f16", local_bytes=1 << 16, fixed={"matrix_conv": tile})
@@ -170,7 +170,7 @@ def test_an_expanding_step_adds_up_what_it_writes(device: Device) -> None:
 @pytest.mark.parametrize("channels", [4, 24, 70])
 @pytest.mark.parametrize(("batch", "parts"), [(1, 1), (2, 1), (1, 2)])
 def test_a_depthwise_convolution_adds_up_what_it_writes(device: Device, batch: int, parts: int, channels: int) -> None:
-    """Of one picture: the tiles of several would mix them. Whoever reads gates computes those of all. Windows may be
+    """Sums are of one picture: tiles of several would mix them. Whoever reads gates computes all. Windows may be
     divided among invocations.
     """
     weights = half(5, channels), half(channels, 5), half(10, channels)
@@ -186,7 +186,7 @@ def test_a_depthwise_convolution_adds_up_what_it_writes(device: Device, batch: i
 
 @pytest.mark.parametrize("first", [False, True], ids=["written first", "written last"])
 def test_what_is_added_before_the_mean_is_added_where_the_last_summand_is_written(device: Device, first: bool) -> None:
-    """As in a decoder: what is convolved is added to an earlier tensor, and the mean of both is a gate."""
+    """A decoder has this: what is convolved is added to an earlier tensor, and the mean of both is a gate."""
     shapes: dict[int, Shape] = {i: (1, 6, 5, 8) for i in (0, 1, 2, 3, 7, 8)} | {i: (1, 1, 1, 8) for i in (4, 5)}
     shapes[6] = (1, 6, 5, 3)
     sum_ = add(7, 8, 1) if first else add(8, 7, 1)
@@ -226,7 +226,7 @@ def test_too_many_sums_are_those_of_rows(device: Device) -> None:
 
 
 def test_a_batch_has_a_work_group_for_each_picture(device: Device) -> None:
-    """In a prologue each work-group would compute the factors of them all."""
+    """Each work-group would compute the factors of all pictures in a prologue."""
     shape = (5, 4, 5, 16)
     weights = half(8, 16), half(16, 8), half(12, 16)
     shapes, nodes = block(shape, 8, 12, weights)

@@ -1,4 +1,4 @@
-"""What tests of devices share: copies between two views as steps, a chain of them, and pictures as NumPy reads them."""
+"""Parts of tests of devices: copies between two views as steps, a chain of them, and pictures as NumPy reads them."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def convert(device: Device, src: View, dst: View, content: Array) -> Array:
 
 
 def sample(texture: Array, parameters: tuple[float, ...], shape: Shape, order: str, bilinear: bool) -> Array:
-    """What a kernel must read: NumPy, in float64, straight from the meaning of the parameters."""
+    """The values that a kernel must read: NumPy, in float64, straight from the meaning of the parameters."""
     row0, row1, factor, addend, *padding = np.array(parameters, np.float64).reshape(-1, 4)
     y, x = np.mgrid[0 : shape[1], 0 : shape[2]] + 0.5
     u, v = row0[0] * x + row0[1] * y + row0[2], row1[0] * x + row1[1] * y + row1[2]

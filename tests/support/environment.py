@@ -23,7 +23,7 @@ TOOLS = (
     "models", "xvfb", "xdotool", "apitrace", "nvrtc", "rtsp", "chromium", "pipewire",
     "share:objects", "share:semaphores", "share:external", "share:host",
 )  # fmt: skip
-"""What FRAMEBIND_EXPECT can promise besides devices."""
+"""Tools that FRAMEBIND_EXPECT can promise besides devices."""
 
 
 def pytest_collect_directory(path: Path, parent: pytest.Collector) -> pytest.Collector | None:
@@ -66,7 +66,7 @@ def photograph_path(name: str = "astronaut") -> Path:
 
 @contextmanager
 def without_descriptors(room: int = 0) -> Iterator[None]:
-    """This process can open so many files more within the block."""
+    """Let this process open so many files more within the block."""
     free = [os.open("/dev/null", os.O_RDONLY) for _ in range(room + 1)]
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
     for each in free:

@@ -118,7 +118,7 @@ class StateReader:
 
 
 def differences(before: dict[str, object], after: dict[str, object]) -> dict[str, tuple[object, object]]:
-    """What changed: the value before and after, by name."""
+    """The values that changed: before and after, by name."""
     return {name: (value, after.get(name)) for name, value in before.items() if after.get(name) != value}
 
 

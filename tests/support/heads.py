@@ -36,7 +36,7 @@ def overlap(one: Sequence[float], other: Sequence[float]) -> float:
 
 
 def expected(boxes: Array, scores: Array, least: float, limit: float) -> list[tuple[int, float, list[float]]]:
-    """What predict gives: class, score and corners of the boxes (n, 4), centre and sizes, by scores (n, classes)."""
+    """Rows of predict: class, score and corners of the boxes (n, 4), centre and sizes, by scores (n, classes)."""
     found = list[tuple[int, float, list[float]]]()
     for row in sorted(range(len(boxes)), key=lambda row: -scores[row].max()):
         number, (x, y, width, height) = int(scores[row].argmax()), boxes[row]

@@ -36,7 +36,7 @@ def prepare(scene: Scene) -> Drawing:
 
 @demo("")
 def command(options: Options) -> None:
-    """For tests."""
+    """The command that tests run."""
     main(prepare, options)
 
 

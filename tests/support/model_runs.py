@@ -17,7 +17,7 @@ Values = dict[int, npt.NDArray[np.float32]]
 
 
 def reference(path: Path, inputs: Values, resolver: OpResolverType = OpResolverType.AUTO) -> Values:
-    """What LiteRT's CPU interpreter computes, by output tensor."""
+    """The results of LiteRT's CPU interpreter, by output tensor."""
     interpreter = LiteRt(str(path), num_threads=2, experimental_op_resolver_type=resolver)
     interpreter.allocate_tensors()
     for tensor, value in inputs.items():

@@ -1,4 +1,4 @@
-"""What tests of the engine share: the models, their inputs, the tolerances, and NumPy's own bilinear sampling."""
+"""Parts of tests of the engine: the models, their inputs, the tolerances, and NumPy's own bilinear sampling."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TOLERANCE = {"f32": 1e-4, "f16": 1e-2}
 """Largest error of a model, as a part of the largest reference value, by storage."""
 
 OPERATOR_TOLERANCE = {"f32": 1e-5, "f16": 2e-3}
-"""The same for one operator; halves round to 2 ** -11 of a value on the way in and again on the way out."""
+"""The largest error of one operator; halves round to 2 ** -11 of a value on the way in and again on the way out."""
 
 
 @dataclass(frozen=True)

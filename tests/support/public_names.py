@@ -9,7 +9,7 @@ import framebind as fb
 
 
 def public_names() -> dict[str, Any]:
-    """By name as it stands after ``fb.``: the objects of ``fb``, and those that only its public modules have.
+    """The objects of ``fb``, and those that only its public modules have, by name as it stands after ``fb.``.
 
     Modules inside of these have the names of MediaPipe: tests/video/mediapipe holds them to it.
     """

@@ -77,7 +77,7 @@ class RecordingDriver:
         self.done = True
         """Whether events are reached."""
         self.flags = 0
-        """Those of all streams."""
+        """The flags of all streams."""
         self._name = ""
         """The library is no file, which another process could load."""
         self._last_handle, self._entries = 0x1000, dict[str, _Entry]()
@@ -220,7 +220,7 @@ class RecordingDriver:
 
 
 class _Holding:
-    """The same library, whose functions keep Python's lock."""
+    """The recording library, with functions that keep Python's lock."""
 
     def __init__(self, driver: RecordingDriver) -> None:
         self._driver = driver

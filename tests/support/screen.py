@@ -82,7 +82,7 @@ class Screen:
         self.environment["DISPLAY"] = self.display
 
     def _set_density(self, dots_per_inch: int) -> None:
-        """What ``xrdb`` does: write the X resource that GLFW and other toolkits read when they start."""
+        """Do what ``xrdb`` does: write the X resource that GLFW and other toolkits read when they start."""
         x11, text = load_x11(), f"Xft.dpi:\t{dots_per_inch}\n".encode()
         display = ctypes.c_void_p(x11.XOpenDisplay(self.display.encode()))
         x11.XDefaultRootWindow.restype = ctypes.c_ulong
@@ -99,7 +99,7 @@ class Screen:
         self._server.wait(10)
 
     def picture(self) -> Picture:
-        """What is on the screen: RGB, (600, 800, 3). It may be torn, if something is being drawn."""
+        """The picture on the screen: RGB, (600, 800, 3). It may be torn, if something is being drawn."""
         data = self._file.read_bytes()
         header = struct.unpack(">25I", data[:100])  # the xwd format, version 7
         size, width, height, line, colours = header[0], header[4], header[5], header[12], header[19]
@@ -138,7 +138,7 @@ class Program:
         self._xdotool("windowsize", "--sync", self._window, str(width), str(height))
 
     def click_close(self) -> None:
-        """What a window manager does when the close button is clicked: send WM_DELETE_WINDOW."""
+        """Do what a window manager does when the close button is clicked: send WM_DELETE_WINDOW."""
         x11 = load_x11()
         x11.XInternAtom.restype = ctypes.c_ulong
         display = ctypes.c_void_p(x11.XOpenDisplay(self.screen.display.encode()))

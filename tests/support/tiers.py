@@ -26,7 +26,7 @@ SIMPLE = (str, bytes, int, float, tuple, list, dict, type(None))
 """Types of a parameter's values that are compared by their text. Others hold arrays, whose text takes long to make."""
 TIERS: tuple[Tier, ...] = ("quick", "default", "all")
 EXAMPLES: dict[Tier, int] = {"quick": 20, "default": 50, "all": 3000}
-"""How many examples hypothesis draws for each property."""
+"""The number of examples that hypothesis draws for each property."""
 GPU_FIXTURES = frozenset({"context", "cl_context", "gpu", "gl_and_cl", "tool"})
 """A test that asks for one of them is not quick; one that asks for ``device`` is, on the null device."""
 QUICK_FOLDERS = ("kernels", "delegate", "read", "house")
@@ -56,7 +56,7 @@ SMALLEST_MODEL = "face_detection_front"
 
 
 GRAPHS = {"gl": 8, "cl:pocl": 2}
-"""By device: the number of random graphs that run there. All are lowered on the null device."""
+"""The number of random graphs that run on a device. All are lowered on the null device."""
 
 
 def load_profile(tier: Tier) -> None:
@@ -202,7 +202,7 @@ def _is_other_quantized(parameters: Mapping[str, Any]) -> bool:
 
 
 def _is_other_resize(parameters: Mapping[str, Any]) -> bool:
-    """On a device with a driver each pair of a size, a way to place pixels and a filter is run once."""
+    """Whether a device with a driver has run this pair of a size, a way to place pixels and a filter already."""
     change = parameters["change"]
     number = change.size[0] + change.align_corners + change.half_pixel_centers
     return parameters["device"] != "null" and number % 2 != change.bilinear
@@ -304,7 +304,7 @@ REPEATED: Mapping[str, Callable[[Mapping[str, Any]], bool]] = {
     "test_bundled_model.py::test_it_is_as_near_to_its_teacher_as_its_figures_say": _always,
     "test_bundled_model.py::test_it_runs_on_the_gpu_at_any_size_as_on_the_cpu": _on("width", 256, 384, 512),
 }
-"""By test or file: which of its parameters repeat, at a high price, what others show. ``make test-all`` runs them."""
+"""Parameters that repeat at a high price what others show, by test or file. ``make test-all`` runs them."""
 
 
 def _fixtures(item: pytest.Item) -> frozenset[str]:

@@ -18,7 +18,7 @@ from support.video.textures import textures
 SIZE = (160, 120)
 """Width and height of a frame."""
 FRAME_BYTES = SIZE[0] * SIZE[1] * 3
-"""What the upload of a BGR frame takes."""
+"""The bytes of an uploaded BGR frame."""
 
 # Redder, the surer face_detection_front is of any face: it reads the frame and every score.
 SHADER = """
@@ -42,7 +42,7 @@ class Pipeline:
 
     @property
     def dispatches(self) -> int:
-        """How many the model makes a frame, all of it on the GPU. Known after the first frame."""
+        """The number of dispatches that the model makes per frame. It is known after the first frame."""
         (partition,) = self.delegate.engine.partitions
         assert partition.program is not None
         return len(partition.program.steps)

@@ -237,7 +237,7 @@ def test_pytorch_is_imported_when_it_is_measured_and_no_sooner(
 def test_the_command_names_pytorch_among_its_peers(
     model_path: FindModel, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Its interpreter is a module of the repository, which an installed package does not have."""
+    """PyTorch's interpreter is a module of the repository, which an installed package does not have."""
     monkeypatch.setitem(__import__("sys").modules, "torch", None)
     assert set(peers.TORCH) <= set(torch_peer.TORCH_WAYS)
     found = rows(model_path(MODEL), "--backend", "cpu", "--runs", 1, "--compare", ",".join(peers.TORCH))[1:]
@@ -309,7 +309,7 @@ def test_diff_counts_no_error_if_neither_is_a_number(context: fb.GlContext, tmp_
 def test_commands_do_not_speak_of_the_library_s_choice(
     context: fb.GlContext, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Their interpreters on the CPU are meant to be there."""
+    """The commands' interpreters on the CPU are meant to be there."""
     (tmp_path / "a.tflite").write_bytes(chain("EXP"))
     say_once.cache_clear()
     tensor_errors(tmp_path / "a.tflite", fb.GpuDelegateOptions(backend="opengl"), 0)

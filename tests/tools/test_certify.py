@@ -121,7 +121,7 @@ def test_a_certificate_counts_by_operator_and_status() -> None:
 
 
 def test_the_command_says_what_the_file_holds_before_it_writes(tmp_path: Path) -> None:
-    """It goes on with a plan of its own that has no time left: nothing is checked, and nothing fails."""
+    """The command goes on with a plan of its own that has no time left: nothing is checked, and nothing fails."""
     output = tmp_path / "mine.json"
     program = (
         "import typer; from framebind.tools.certify import checks\n"

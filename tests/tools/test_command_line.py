@@ -168,7 +168,7 @@ def test_the_version_is_the_packages() -> None:
 
 
 def test_the_command_line_needs_no_extra() -> None:
-    """Of the extra there are only pictures: whoever wants them is told what to install."""
+    """Only pictures need the extra: whoever wants them is told what to install."""
     program = "import sys; sys.modules['skimage'] = None\nfrom framebind.video.tasks.style import prepare_styles\n"
     program += "from framebind.__main__ import app\nprepare_styles(())"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=False)
@@ -190,7 +190,7 @@ NO_GPU = {"EGL_PLATFORM": "nonsense", "OCL_ICD_VENDORS": "/nonexistent"}
 
 
 class Done(NamedTuple):
-    """What a command that ran in this process has printed, and its exit code."""
+    """The output of a command that ran in this process, and its exit code."""
 
     returncode: int
     stdout: str

@@ -54,7 +54,7 @@ def checks(done: subprocess.CompletedProcess[str]) -> dict[str, list[dict[str, A
 
 @pytest.mark.usefixtures("gl_and_cl")
 def test_every_device_of_this_machine_has_its_line() -> None:
-    """Without a display: that is a line, and no failure."""
+    """A missing display is a line, and no failure."""
     done = run("--json", without=("DISPLAY", "WAYLAND_DISPLAY"))
     found = checks(done)
     assert done.returncode == 0 and json.loads(done.stdout)["usable"]
@@ -110,7 +110,7 @@ def test_without_any_driver_it_says_what_to_install_and_fails(tmp_path: Path) ->
 
 @pytest.mark.usefixtures("gl_and_cl")
 def test_one_api_alone_is_usable(tmp_path: Path) -> None:
-    """And a driver's file whose library is gone is named."""
+    """The doctor also names a driver's file whose library is gone."""
     (tmp_path / "gone.icd").write_text("libgone.so.9\n")
     done = run("--json", OCL_ICD_VENDORS=str(tmp_path), FRAMEBIND_MODELS=str(tmp_path / "nothing"))
     found = checks(done)

@@ -28,7 +28,7 @@ def test_a_network_is_that_of_litert(gpu: Device, name: str, half: bool) -> None
 
 
 def test_a_certification_runs_every_kernel() -> None:
-    """By an operator or by a network, without matrix units, with them, or with those of warpgroups."""
+    """An operator or a network runs it: without matrix units, with them, or with those of warpgroups."""
     ran = {source.name for run in kept_cover("signatures") for source in compile_run(run).sources}
     for units, warpgroup_bytes in ((False, 0), (True, 0), (True, 227 << 10)):
         for make in NETWORKS.values():

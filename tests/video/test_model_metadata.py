@@ -1,4 +1,4 @@
-"""What a model's file says about itself: names, normalization and task; and nothing, if it is damaged."""
+"""Statements of a model's file about itself: names, normalization and task; none, if it is damaged."""
 
 from __future__ import annotations
 

@@ -155,7 +155,7 @@ def test_a_composite_follows_a_resized_input() -> None:
 
 @on_gl
 def test_a_composite_with_an_operator_of_the_cpu_runs_there(gpu: Device) -> None:
-    """Its other operators are a partition of the decomposition, which LiteRT runs."""
+    """The other operators of the decomposition, which LiteRT runs, are a partition."""
     inside = G(floats("x", "y", "z"), [Op("EXP", [0], [1]), Op(CPU_ONLY, [1], [2])], [0], [2], "mixed")
     model = between(inside)
     interpreter, _ = delegated(model, "opengl")

@@ -106,7 +106,7 @@ TYPES = {
     "ONE_HOT": ALL[:2], "FLOOR_DIV": (ALL[0], ALL[2]), "FLOOR_MOD": (ALL[0], ALL[2]), "NEG": (ALL[0], ALL[2]),
     "RESIZE_BILINEAR": ALL[2:],
 }  # fmt: skip
-"""Those that LiteRT takes. XNNPACK refuses models whose RESIZE_BILINEAR of 8 bits has two scales."""
+"""The types that LiteRT takes, by operator. XNNPACK refuses models whose RESIZE_BILINEAR of 8 bits has two scales."""
 CASES = [(operator, *case) for operator in MODELS for case in TYPES[operator]]
 
 

@@ -75,7 +75,7 @@ def test_a_table_far_from_the_function_stays_on_the_cpu(
 def test_the_error_is_that_of_litert_s_table(
     name: str, function: Any, source_scale: float, result_scale: float
 ) -> None:
-    """Of all 65,536 integers. LiteRT makes its table in 32 bits: each of two values may be one step beside."""
+    """All 65,536 integers are compared. LiteRT makes its table in 32 bits: two values may each be a step beside."""
     model, x = one_operator(name, source_scale, result_scale)
     (found,) = run_on_cpu(model, [x])
     with np.errstate(all="ignore"):

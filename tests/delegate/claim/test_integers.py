@@ -81,7 +81,7 @@ def test_ids_of_an_embedding_stay_on_the_gpu(context: fb.GlContext) -> None:
 
 
 def test_integers_and_halves_share_a_buffer() -> None:
-    """In one text: words hold both, and each access converts for itself."""
+    """Words of one text hold both, and each access converts for itself."""
     _, program = program_on_null(embedding().model(), "f16")
     assert program is not None
     text = render_program(merge(program.record().steps, 1 << 15).source, GLSL)
@@ -153,7 +153,7 @@ def test_bounds_of_places_follow_from_the_length_of_the_axis() -> None:
 
 
 def test_bounds_of_int64_follow_from_its_operators() -> None:
-    """From int32 and a constant, 33 bits: the first sum fits, the second may not."""
+    """An int32 and a constant make 33 bits: the first sum fits, the second may not."""
     model = Integers(np.zeros(4, np.int32))
     small = model.add("MINIMUM", [0, model.constant(9)], (4,), options("MaximumMinimum"))
     large = model.add("MAXIMUM", [small, model.constant(-9)], (4,), options("MaximumMinimum"))
@@ -174,7 +174,7 @@ def test_integers_that_only_the_cpu_reads_are_computed_there() -> None:
 
 @pytest.mark.parametrize("context", ["gl"], indirect=True)
 def test_a_divisor_that_is_never_zero_is_computed(context: fb.GlContext) -> None:
-    """Its bounds exclude zero; LiteRT's own quotient, and the smallest integer as the dividend."""
+    """The divisor's bounds exclude zero. The quotient is LiteRT's, also of the smallest integer as the dividend."""
     model = Integers(np.array([-(1 << 31), 7, -7, 0], np.int32), np.array([-5, 2, 3, 9], np.int32))
     divisor = model.add("MAXIMUM", [1, model.constant(1)], (4,), options("MaximumMinimum"))
     model.add("DIV", [0, divisor], (4,), options("Div"))

@@ -276,7 +276,7 @@ def chosen() -> bytes:
 
 @pytest.mark.parametrize("model", [counted("TANH"), chosen()], ids=["of the model", "of a branch"])
 def test_a_loop_that_the_gpu_cannot_run_after_a_resize_runs_on_the_cpu(model: bytes) -> None:
-    """With the subgraphs that it runs."""
+    """The subgraphs that the loop runs go with it."""
     interpreter, _ = delegated(model, "null")
     assert [op.runs_on for op in interpreter.delegated_ops() if op.name == "WHILE"] == ["gpu"]
     x = np.full((1,) * 8 + (4,), 0.5, np.float32)

@@ -206,7 +206,7 @@ def test_a_pooling_without_indices(operator: str) -> None:
 def test_a_reshape_takes_the_shape_that_litert_takes(
     shape: T | None, new_shape: list[int], expected: str | None
 ) -> None:
-    """That of the output in the file counts for nothing: LiteRT refuses what cannot be reshaped."""
+    """The shape of the output in the file counts for nothing: LiteRT refuses what cannot be reshaped."""
     tensors = [T("x", (2, 3)), T("y", (3, 2)), *([shape] if shape else [])]
     operator = Op("RESHAPE", [0, 2] if shape else [0], [1], options("Reshape", newShape=new_shape))
     graph = G(tensors, [operator], [0], [1])

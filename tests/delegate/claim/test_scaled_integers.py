@@ -30,7 +30,7 @@ from framebind.tools.certify.cases.operator_models import (
 from support.tiny_models import G, Op, T, build, pack, unpack
 
 INT32, INT64 = 2, 4
-"""Their numbers in the schema."""
+"""The numbers of these types in the schema."""
 
 
 def has_integers(case: ModelCase) -> bool:

@@ -55,7 +55,7 @@ def test_shapes_that_no_file_declares_are_litert_s(step: int) -> None:
 
 @pytest.mark.parametrize("dtype", ["int64", "bool", "float16"])
 def test_shapes_do_not_depend_on_types(dtype: str) -> None:
-    """What the CPU computes, because the GPU does not take the types, has a shape all the same."""
+    """An operator that the CPU computes, because the GPU does not take the types, has a shape all the same."""
     tensors = [T("x", (2, 3, 4), dtype=dtype), T("y", (3, 1), dtype=dtype), T("sum", (), dtype=dtype),
                T("axes", (1,), [1], "int32"), T("r", (), dtype=dtype), T("first", (3,), [0, 0, 1], "int32"),
                T("size", (3,), [-1, 2, 1], "int32"), T("s", (), dtype=dtype)]  # fmt: skip
@@ -198,7 +198,7 @@ def other_shape(generator: random.Random, shape: Shape) -> Shape:
 
 @pytest.mark.parametrize("step", [300, 1])
 def test_resizing_is_refused_when_litert_refuses_it(step: int) -> None:
-    """What contradicts a constant: channels, paddings, sizes of matrices; and the shapes of all else are LiteRT's."""
+    """Sizes that contradict a constant (channels, paddings, matrices) are refused; all other shapes are LiteRT's."""
     generator = random.Random(0)
     for case in CASES[7::step]:
         model = undeclared(case)

@@ -187,7 +187,7 @@ def test_an_operator_on_the_cpu_gives_types_too() -> None:
 
 
 def test_the_steps_of_a_loop_compute_the_types_that_are_declared() -> None:
-    """Else LiteRT runs the whole loop."""
+    """LiteRT runs the whole loop of which a step computes another type."""
     counter = [T("i", (), dtype="int32"), T("v", (2, 3))]
     loop = Op("WHILE", [0, 1], [2, 3], options("While", condSubgraphIndex=1, bodySubgraphIndex=2))
     main = G([T("zero", (), 0, "int32"), T("x", (2, 3)), T("n", (), dtype="int32"), T("y", (2, 3))], [loop], [1], [3])

@@ -170,7 +170,7 @@ def test_values_of_integers_with_a_scale_stay_on_the_gpu(gpu: Device, dtype: str
 
 @pytest.mark.parametrize("gpu", ["gl"], indirect=True)
 def test_a_variable_outlives_resets_and_allocations(gpu: Device) -> None:
-    """As in LiteRT, where reset_all_variables() resets variable tensors alone."""
+    """LiteRT does the same: reset_all_variables() resets variable tensors alone."""
     interpreter, _ = delegated(SUM, "opengl")
     cpu = on_cpu(SUM)
     for each in (interpreter, cpu):
@@ -193,7 +193,7 @@ def test_a_value_of_another_shape_is_refused() -> None:
 
 
 def used_elsewhere() -> bytes:
-    """Another signature reads the variable."""
+    """A model with another signature that reads the variable."""
     other = G([X, H, T("y", SHAPE)], [HANDLE, Op(READ, [1], [2])], [0], [2], "other", signature="other")
     main = G([X, H, T("y", SHAPE)], [ONCE, HANDLE, Op(READ, [1], [2])], [0], [2], signature="main")
     return build(main, first(), other)

@@ -96,7 +96,7 @@ def test_a_model_that_pays_runs_on_the_gpu(caplog: pytest.LogCaptureFixture) -> 
 def test_a_model_that_does_not_pay_runs_as_litert_runs_it(
     content: bytes, says: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """In one line: the list of operators on the CPU is left out. Nothing is left of the delegate that looked at it."""
+    """One line says so, without the list of operators on the CPU. The delegate that looked at the model is gone."""
     interpreter = automatic(content)
     (line,) = lines(caplog)
     assert line.startswith("the model runs on the CPU: ") and says in line
@@ -141,7 +141,7 @@ def test_without_a_gpu_it_is_the_cpu_and_says_why(caplog: pytest.LogCaptureFixtu
 
 
 def test_a_driver_that_computes_on_the_cpu_never_pays(context: fb.GlContext, caplog: pytest.LogCaptureFixture) -> None:
-    """On a machine with a GPU the same call takes it."""
+    """The same call takes the GPU on a machine that has one."""
     interpreter = fb.Interpreter(model_content=convolutions(), delegate="auto")
     (line,) = lines(caplog)
     software = context.software

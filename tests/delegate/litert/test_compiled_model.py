@@ -263,7 +263,7 @@ def functions() -> Iterator[tuple[str, Any, Any]]:
 
 @pytest.mark.parametrize(("name", "theirs", "ours"), [pytest.param(*each, id=each[0]) for each in functions()])
 def test_a_function_has_litert_s_parameters(name: str, theirs: Any, ours: Any) -> None:
-    """In LiteRT's order, with its defaults. What framebind adds is given by name and has a default."""
+    """Parameters have LiteRT's order and defaults. Those that framebind adds are given by name and have a default."""
     assert type(theirs) is type(ours)
     if isinstance(theirs, property):
         return
@@ -292,7 +292,7 @@ result = mask.read(size, np.float32).reshape(256, 256)
 def test_a_real_model_segments_a_photograph(
     context: fb.GlContext, model_path: Callable[[str], Path], photograph: Callable[..., np.ndarray]
 ) -> None:
-    """The same script with LiteRT's classes and with framebind's, on the CPU and on the GPU."""
+    """A script runs with LiteRT's classes and with framebind's, on the CPU and on the GPU."""
     accelerators = litert.HardwareAccelerator
     names = {"np": np, "cv2": cv2, "picture": photograph(), "path": str(model_path("selfie_segmentation"))}
 

@@ -177,7 +177,7 @@ tflite.InterpreterWithCustomOps()
 tflite.InterpreterWithCustomOps(None, model_path='missing.tflite')
 """),
 }  # fmt: skip
-"""By topic: what each script begins with, and scripts of one line."""
+"""The beginning of scripts, and scripts of one line, by topic."""
 
 
 @pytest.fixture(autouse=True)
@@ -297,7 +297,7 @@ def functions() -> Iterator[tuple[str, Any, Any]]:
 
 @pytest.mark.parametrize(("name", "theirs", "ours"), [pytest.param(*each, id=each[0]) for each in functions()])
 def test_a_function_has_litert_s_parameters_and_types(name: str, theirs: Any, ours: Any) -> None:
-    """In LiteRT's order, with its defaults. What framebind adds is given by name and has a default."""
+    """Parameters have LiteRT's order and defaults. Those that framebind adds are given by name and have a default."""
     expected = inspect.signature(theirs).parameters.values()
     found = list(inspect.signature(ours).parameters.values())
     for parameter, known in zip(found, expected, strict=False):

@@ -49,7 +49,7 @@ def test_a_name_is_shown_in_printable_characters(raw: bytes | None, shown: str) 
 
 
 def messages() -> Iterator[str]:
-    """What a program can get to see of models with hostile names."""
+    """All texts that a program can get to see of models with hostile names."""
     interpreter, delegate = applied(model("EXP", "Own", "TANH"))
     with pytest.raises(fb.ModelError) as raised:
         interpreter.allocate_tensors()

@@ -89,7 +89,7 @@ def test_options_versions_and_custom_operators() -> None:
 
 @pytest.mark.parametrize("old, new", [(28, 0), (0, 28), (28, 28), (127, 28), (28, 127)])
 def test_an_operator_code_is_the_larger_of_its_two_fields(old: int, new: int) -> None:
-    """As in LiteRT: converters may leave out the older field, or write 127 into it."""
+    """LiteRT reads so, because converters may leave out the older field, or write 127 into it."""
     model = unpack(chain("TANH"))
     (code,) = model.operatorCodes
     code.deprecatedBuiltinCode, code.builtinCode = old, new

@@ -58,7 +58,7 @@ def expected() -> list[dict[str, Array]]:
 
 
 def test_ten_frames_are_those_of_a_loop_on_the_cpu(gpu: Device, expected: list[dict[str, Array]]) -> None:
-    """Also after a reset, and if states are read between two frames."""
+    """Frames stay equal after a reset, and if states are read between two frames."""
     interpreter, delegate, names = on(backend_of(gpu), recurrent())
     assert len(delegate.partitions()) == 1
     with delegate:
@@ -181,7 +181,7 @@ def test_cuda_swaps_the_pointers_of_a_recorded_run(recorder: RecordingDriver) ->
 
 
 def test_states_take_no_step_more() -> None:
-    """Also with channels first, as PyTorch has them: there too the state has channels last in memory."""
+    """The rule holds with channels first, as PyTorch has them, too: the state has channels last in memory."""
     steps = list[list[str]]()
     for content in (recurrent(), channels_first(recurrent())):
         interpreter, delegate, _ = on("null", content)

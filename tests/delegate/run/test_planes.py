@@ -48,7 +48,7 @@ def ready(shape: tuple[int, ...] = SHAPE, **given: Any) -> tuple[fb.Interpreter,
 
 
 def seen(interpreter: fb.Interpreter, delegate: fb.GpuDelegate, obj: Any, **mapping: Any) -> Array:
-    """What the model sees of an object, (height, width, channels)."""
+    """The picture that the model sees of an object, (height, width, channels)."""
     delegate.bind_buffer_to_tensor(obj, 0, **mapping)
     interpreter.invoke()
     return interpreter.get_tensor(2)[0]
@@ -193,7 +193,7 @@ def test_planes_of_a_decoder_are_the_colours_of_swscale(gpu: Device, format: str
 @pytest.mark.parametrize("range", ["limited", "full"])
 @pytest.mark.parametrize("matrix", SPACES)
 def test_matrix_and_range_are_those_of_the_frame(device: Device, matrix: Any, range: str) -> None:
-    """On the null device: the factors of luma and chroma that kernels are given, against swscale's colours."""
+    """The factors of luma and chroma that kernels are given (null device) make swscale's colours."""
     frame = decoded("yuv444p")
     frame.colorspace, frame.color_range = SPACES[matrix], 1 if range == "limited" else 2
     picture = fb.YuvPicture.from_frame(frame)
@@ -492,7 +492,7 @@ def test_two_models_that_read_the_same_pictures_decide_once(recorder: RecordingD
 
 
 def test_the_next_picture_has_its_own_rows_and_is_alive(recorder: RecordingDriver) -> None:
-    """On CUDA, where arrays have a pitch, and in the CPU's memory, where a buffer may have room for both."""
+    """CUDA's arrays have a pitch; in the CPU's memory a buffer may have room for both pictures."""
 
     def pitch(delegate: fb.GpuDelegate) -> float:
         """The numbers from a row of luma to the next."""

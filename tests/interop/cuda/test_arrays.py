@@ -295,7 +295,7 @@ def test_refused_arrays_leave_what_was_bound(recorder: RecordingDriver) -> None:
 
 
 def test_an_input_is_no_output_whichever_was_bound_last(recorder: RecordingDriver) -> None:
-    """Of a batch, each frame."""
+    """Each frame of a batch is refused."""
     with fb.cuda.CudaContext():
         interpreter, delegate = ready()
         first, second = (fb.cuda.CudaArray.from_array(np.zeros((2, *SHAPE[1:]), np.float32)) for _ in range(2))

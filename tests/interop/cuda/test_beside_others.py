@@ -76,7 +76,7 @@ def test_a_frame_that_is_bound_makes_no_copy(recorder: RecordingDriver) -> None:
 def test_objects_of_opencl_and_cuda_are_refused_by_each_other(
     recorder: RecordingDriver, cl_context: fb.cl.ClContext
 ) -> None:
-    """And models of both run side by side."""
+    """Models of both run side by side."""
     memory = pyopencl.Buffer(cl_context.context, pyopencl.mem_flags.READ_WRITE, 240)
     with fb.cuda.CudaContext():
         (on_cuda, cuda), (on_opencl, opencl) = delegated("cuda"), delegated("opencl")

@@ -557,7 +557,7 @@ def test_machine_code_is_kept_and_used_again(device: CudaDevice, recorder: Recor
     kept = store.kept
 
     def compiled(*views: Any) -> int:
-        """How often the compiler is asked if a device that has nothing yet records a step for each view."""
+        """The number of calls of the compiler if a device that has nothing yet records a step for each view."""
         recorder.calls.clear()
         record_copies(device, store, *views)
         assert recorder.names().count("cuModuleGetFunction") == len(views)
@@ -579,7 +579,7 @@ def test_machine_code_is_kept_and_used_again(device: CudaDevice, recorder: Recor
 
 
 def test_no_text_is_written_for_machine_code_that_is_kept(device: CudaDevice) -> None:
-    """There is no text of kernel "nowhere", so that whatever asks for it fails."""
+    """No kernel "nowhere" has a text, so that whatever asks for it fails."""
     store = Store()
     record_copies(device, store, Dense(SHAPE))
     store.kept.update({key.replace("'copy'", "'nowhere'"): place for key, place in store.kept.items()})

@@ -35,7 +35,7 @@ def bound(*objects: object) -> tuple[fb.Interpreter, fb.GpuDelegate]:
 
 
 def mapping_of(recorder: RecordingDriver) -> tuple[Any, ...]:
-    """What the only run was told to map: a number of objects, the objects, a stream."""
+    """The arguments with which the only run maps: a number of objects, the objects, a stream."""
     (mapping,) = [arguments for name, arguments in recorder.calls if name == "cuGraphicsMapResources"]
     return mapping
 
@@ -114,7 +114,7 @@ def test_what_cannot_be_shared_is_refused_and_the_rest_works(recorder: Recording
 
 @pytest.mark.skipif(not CUDA_DEVICES, reason="it takes a GPU: name cuda in FRAMEBIND_DEVICES")
 def test_a_gpu_computes_what_the_texture_says(context: fb.GlContext) -> None:
-    """In place of the recording driver NVIDIA's: two textures by turns, one buffer, no byte across."""
+    """NVIDIA's driver in place of the recording one: two textures by turns, one buffer, no byte across."""
     texels = [np.random.default_rng(seed).integers(0, 256, (*SHAPE[1:3], 4), np.uint8) for seed in range(2)]
     pictures = [fb.GlTexture.from_array(each) for each in texels]
     result = fb.GlBuffer(4 * int(np.prod(SHAPE)))

@@ -301,7 +301,7 @@ def test_the_kernels_of_every_operator_case_compile(architecture: int) -> None:
 def test_a_model_s_kernels_and_program_compile(
     model_path: Callable[[str], Path], model: str, storage: Storage, architecture: int
 ) -> None:
-    """Its kernels together, and as one dispatch, as a GPU of that architecture gets them."""
+    """The kernels compile together and as one dispatch, as a GPU of that architecture gets them."""
     device = device_of(architecture)
     _, program = program_on_null(model_path(model).read_bytes(), storage, device)
     assert program is not None

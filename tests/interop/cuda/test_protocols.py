@@ -130,7 +130,7 @@ def test_a_capsule_that_is_taken_is_taken_by_nobody_else_until_it_is_given_back(
 
 def test_producers_fail_in_ways_of_their_own(device: CudaDevice) -> None:
     class OnMeta:
-        """As PyTorch's tensors on "meta" do."""
+        """An array that refuses as PyTorch's tensors on "meta" do."""
 
         def __dlpack_device__(self) -> tuple[int, int]:
             raise ValueError("Unknown device type meta")
@@ -168,7 +168,7 @@ def test_an_interface_that_is_no_such_says_why(device: CudaDevice, changes: dict
 def test_the_producer_s_stream_is_waited_for(
     device: CudaDevice, recorder: RecordingDriver, changes: dict[str, Any], first: int | None
 ) -> None:
-    """Before version 3 an interface could not name it."""
+    """Interfaces before version 3 could not name the stream."""
     memory = device.buffer(256, "memory")
     recorder.calls.clear()
     device.borrow(Foreign(data=(memory.pointer, False), **changes))

@@ -27,7 +27,7 @@ subjectAltName=DNS:localhost,IP:127.0.0.1`` made one.
 
 class _Handler(http.server.SimpleHTTPRequestHandler):
     def log_message(self, format: str, *args: object) -> None:
-        """Nothing is written of requests."""
+        """Write nothing of requests."""
 
 
 class _Server(http.server.ThreadingHTTPServer):

@@ -131,7 +131,7 @@ def test_a_truncated_video_gives_what_it_has_and_then_says_so(context: fb.GlCont
 def test_frames_after_damage_near_the_end_are_not_lost(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damaged: int, threads: int
 ) -> None:
-    """With threads for several frames, FFmpeg stops without an error at damage that it meets after the last packet."""
+    """FFmpeg with threads for several frames stops without an error at damage that it meets after the last packet."""
     path = write_clip(tmp_path / "clip.mp4", frames=15, options={"preset": "medium", "g": "8"})
     damage_h264(path, damaged)
 

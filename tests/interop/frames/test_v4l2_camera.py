@@ -18,7 +18,7 @@ NUMBERS = {
     "VIDIOC_QUERYCAP": 0x80685600, "VIDIOC_S_FMT": 0xC0D05605, "VIDIOC_S_PARM": 0xC0CC5616,
     "VIDIOC_DQEVENT": 0x80885659, "VIDIOC_SUBSCRIBE_EVENT": 0x4020565A,
 }  # fmt: skip
-"""As strace and the headers of Linux have them on machines of 64 bits."""
+"""The numbers that strace and the headers of Linux have on machines of 64 bits."""
 
 
 class Recorder:

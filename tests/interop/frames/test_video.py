@@ -184,7 +184,7 @@ def test_leaving_the_loop_early_stops_the_worker(context: fb.GlContext) -> None:
 
 @pytest.mark.parametrize("es", [False, True])
 def test_a_context_that_goes_first_stops_the_worker(es: bool) -> None:
-    """Else the worker would write to memory that went with the context."""
+    """The worker would write to memory that went with the context."""
     reader = MotionReader(numbered(3), (640, 480), "motion")
     source = Source(reader)
     with fb.GlContext.headless(es=es) as context:

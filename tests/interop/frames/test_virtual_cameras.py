@@ -23,7 +23,7 @@ SIZE = (64, 48)
 NAME = "framebind.A camera"
 FORMATS: tuple[PixelFormat, ...] = ("nv12", "yuy2")
 on_gl = pytest.mark.parametrize("context", ["gl"], indirect=True)
-"""What reaches programs is the same on GL ES: its packing is tested above."""
+"""One API is enough: what reaches programs is the same on GL ES, whose packing is tested above."""
 
 
 @contextmanager

@@ -177,7 +177,7 @@ def test_mjpeg_has_the_frame_s_colours_and_a_viewer_that_stalls_slows_nobody() -
 
 
 def parts(response: http.client.HTTPResponse, count: int) -> list[bytes]:
-    """So many JPEG files of an MJPEG stream."""
+    """The first JPEG files of an MJPEG stream, so many."""
     found = list[bytes]()
     while len(found) < count:
         length = 0
@@ -303,7 +303,7 @@ def test_a_server_gets_the_frames_and_another_one_after_it_was_killed(tmp_path: 
 
 
 def test_a_camera_whose_server_is_silent_is_closed_after_one_try(caplog: pytest.LogCaptureFixture) -> None:
-    """Its queue is full of packets, and none of them begins another try."""
+    """The camera's queue is full of packets, and none of them begins another try."""
     if reason := why_absent():
         absent("rtsp", reason)
     server = RtspServer()
@@ -371,7 +371,7 @@ def test_no_part_of_a_password_is_in_an_error(address: str) -> None:
 @pytest.mark.parametrize("scheme", ["rtsp", "rtsps", "whip"])
 @pytest.mark.parametrize("takes", [False, True], ids=["takes nobody", "says nothing"])
 def test_a_server_that_does_not_answer_stops_no_other_thread(scheme: str, takes: bool) -> None:
-    """It takes no connection from a full queue, or takes it and is silent: Python's other threads run meanwhile."""
+    """The server takes no connection, or takes it and is silent: Python's other threads run meanwhile."""
     with socket.create_server(("127.0.0.1", 0), backlog=4 if takes else 0) as server:
         port, waiting = server.getsockname()[1], list[socket.socket]()
         for _ in range(0 if takes else 4):

@@ -80,7 +80,7 @@ def endpoint(browser: Browser) -> Iterator[tuple[str, threading.Event]]:
             self.wfile.write(sdp.encode())
 
         def log_message(self, format: str, *args: object) -> None:
-            """Nothing is written of requests."""
+            """Write nothing of requests."""
 
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Endpoint) as server:
         thread = threading.Thread(target=server.serve_forever, daemon=True)

@@ -235,7 +235,7 @@ def test_a_picture_keeps_alpha_if_it_is_wanted(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("suffix", [".mkv", ".mp4"])
 def test_a_cover_picture_is_no_video(suffix: str, tmp_path: Path) -> None:
-    """In Matroska FFmpeg writes it as the first track, and does not mark it."""
+    """FFmpeg writes it as the first track of Matroska, and does not mark it."""
     film = write_film(tmp_path / f"film{suffix}")
     for start, first in ((0.0, 0.0), (0.3, 0.32)):
         with fb.open_source(film, start=start) as source:

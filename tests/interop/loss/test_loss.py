@@ -48,7 +48,7 @@ def running(backend: str) -> tuple[fb.Interpreter, fb.GpuDelegate]:
 
 
 def in_child(action: Callable[[], str]) -> str:
-    """What an action returns in a forked process, which is killed if it hangs."""
+    """The result of an action in a forked process, which is killed if it hangs."""
     read, write = os.pipe()
     child = os.fork()
     if child == 0:
@@ -110,7 +110,7 @@ def test_a_forked_process_frees_nothing_of_opencl(cl_context: fb.cl.ClContext) -
 
 
 def test_a_process_that_is_forked_after_the_last_context_says_so() -> None:
-    """Nothing is left of the context but the driver, whose threads do not exist in the child."""
+    """Only the driver is left of the context, and its threads do not exist in the child."""
     text = (
         "import os, framebind as fb\n"
         "with fb.GlContext.headless():\n"
@@ -180,7 +180,7 @@ def test_a_context_that_its_maker_destroyed_is_one_error_and_all_can_be_closed(h
 def test_a_new_context_under_the_handle_of_a_destroyed_one_is_another(
     host: egl.EglContext, monkeypatch: pytest.MonkeyPatch, is_numbered: bool
 ) -> None:
-    """Its objects have the same names. Drivers give handles away again, but not each time: this test does."""
+    """The new context's objects have the same names. Drivers give handles away again, and this test each time."""
     old = fb.GlContext.current()
     interpreter, delegate = running("opengl")
     host.release()

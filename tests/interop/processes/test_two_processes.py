@@ -244,7 +244,7 @@ def test_copies_are_made_with_permission_only_and_are_counted(
 
 @pytest.mark.parametrize("format", ["rgba8", "rgba16f", "rgba32f", "r8", "r32f"])
 def test_each_format_has_its_texels_in_the_other_context(format: str) -> None:
-    """Here the importer is a thread with a context of its own: rows of odd sizes, and no gaps."""
+    """The importer is a thread with a context of its own: rows of odd sizes, and no gaps."""
     with fb.GlContext.headless():
         texture = fb.GlTexture(7, 5, format)
         texels = np.random.default_rng(1).integers(0, 255, texture.read().shape).astype(texture.read().dtype)

@@ -61,7 +61,7 @@ def whole(shape: tuple[int, ...], low: int, high: int) -> Array:
 def test_a_convolution_of_bytes_sums_integers(
     device: Device, x: Shape, out: int, window: Window, fixed: Mapping[str, Any]
 ) -> None:
-    """Also of all extremes, and beyond borders."""
+    """Sums are right for all extremes, and beyond borders."""
     weights, bias = whole((out, *window.size, x[3]), -128, 127), whole((out,), -(1 << 20), 1 << 20)
     values = whole(x, 0, 255)
     operation = Convolution(window, weights, bias, integer_weights=True, by_bytes=True)

@@ -105,7 +105,7 @@ def test_one_step_is_taken_where_it_is_faster() -> None:
 
 
 def test_what_others_need_and_what_the_kernel_has_not_is_computed_apart() -> None:
-    """Another reader; several outputs per channel; a dilation with a stride; pixels that are reflected."""
+    """Cases: a second reader; several outputs per channel; a dilation with a stride; pixels that are reflected."""
     window = Window((3, 3), (1, 1))
     assert kernels((1, 7, 7), window, (64, 384, 64), outputs=(1, 3)) == "matrix_conv depthwise matrix_conv"
     for other in (

@@ -43,7 +43,7 @@ TILES = [MatrixTile(*sizes) for sizes in ((1, 1, 1, 1), (1, 2, 2, 2), (2, 4, 1, 
 
 
 def halved(case: NodeCase) -> NodeCase:
-    """The same with weights that halves hold, so that how constants are stored makes no difference."""
+    """A case with weights that halves hold, so that how constants are stored makes no difference."""
     operation = case.operation
     bias = None if operation.bias is None else operation.bias.astype(np.float16).astype(np.float32)
     operation = replace(operation, weights=operation.weights.astype(np.float16).astype(np.float32), bias=bias)
@@ -192,7 +192,7 @@ def test_nearest_copies_of_halves_are_halves() -> None:
 
 
 def test_layers_of_halves_have_tiles_of_their_own() -> None:
-    """Of twice the pixels, if they are enough for all warps; layers that read floats keep the rule's."""
+    """Tiles have twice the pixels, if they are enough for all warps; layers that read floats keep the rule's."""
     units = Target(256, 132 * 2048, matrix_units=True, halves=True, early_launches=True)
     assert tile_of_halves(4096, 384, 24, replace(units, early_launches=False)) is None
     assert tile_of_halves(4096, 384, 24, units) == MatrixTile(2, 4, 1, 3)

@@ -64,7 +64,7 @@ def test_its_pixels_are_added_up_for_a_normalization(device: Device) -> None:
 
 @pytest.mark.parametrize("largest", [1.0, 1e-3, 600.0, np.inf])
 def test_floats_become_pairs_of_halves_if_halves_hold_them(device: Device, largest: float) -> None:
-    """On units of the device's own. One value of a tile decides, and others keep their bits."""
+    """One value of a tile decides, and others keep their bits. The units are the device's own."""
     window, image = Window((7, 9), (1, 1), padding=SAME), normal(1, 12, 70, 4) * np.float32(min(largest, 1.0))
     image[0, 3, 60, 1] = largest
     operation = Convolution(window, half(8, 7 * 9 * 4).reshape(8, 7, 9, 4), None)

@@ -111,7 +111,7 @@ def test_a_residual_is_added_and_kept_for_those_who_read_it_later(device: Device
 
 
 def test_a_convolution_that_adds_what_it_reads_has_a_normalization_before_it(device: Device) -> None:
-    """Its work-groups would read what others write."""
+    """The convolution's work-groups would read what others write."""
     block = Block((1, 10, 18, 8), 8, SAME_3X3)
     block.nodes[2] = Node("CONV_2D", block.operation, (2,), (3,), (FusedOp("ADD", 2),))
     kernels, found = block.run(device, NormalizedTile(1, 1))
@@ -133,7 +133,7 @@ def test_a_normalization_that_is_read_earlier_under_another_name_is_a_step(devic
 
 @pytest.mark.parametrize(("early_launches", "runs"), [(True, 2), (False, 1)])
 def test_tiles_are_smaller_if_all_steps_become_one_program(early_launches: bool, runs: int) -> None:
-    """It has the registers of its largest kernel: a convolution of style_transfer_f16_384 on an H200."""
+    """The program has the registers of its largest kernel: a convolution of style_transfer_f16_384 on an H200."""
     vector, sums = (1, 1, 1, 32), (1, 144, 3, 32)
     shapes: dict[TensorId, tuple[int, int, int, int]] = {
         0: (1, 96, 96, 32),

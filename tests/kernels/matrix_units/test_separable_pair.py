@@ -54,7 +54,7 @@ CASES = (
 def test_two_pairs_in_one_step_compute_what_two_steps_compute(
     device: Device, tile: PairTile, sizes: tuple[int, int], channels: tuple[int, int, int], residual: tuple[bool, bool]
 ) -> None:
-    """Those that stay two steps are the steps that they were before."""
+    """Pairs that stay two steps are the steps that they were before."""
     shapes, nodes = blocks(sizes, channels, residual)
     x = normal(*shapes[0])
     fused, found = run(device, shapes, list(nodes), (4,), x, target=target_of(device, fixed={"separable_pair": tile}))

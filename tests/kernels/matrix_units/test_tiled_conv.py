@@ -116,7 +116,7 @@ def test_between_its_convolutions_are_halves_if_16_bits_are_allowed(device: Devi
 
 @pytest.mark.parametrize("largest", [1.0, 600.0, 1e30, np.inf])
 def test_floats_are_pairs_of_halves_until_one_is_too_large(device: Device, largest: float) -> None:
-    """On units of the device's own. Blocks of a sum before the one with a large value keep what they added up."""
+    """Blocks of a sum before the one with a large value keep what they added up. The units are the device's own."""
     x = normal(1, 8, 20, 48) * np.float32(min(largest, 1.0))
     x[0, 3, 10, 21] = largest
     operation = convolution(24, 48, Window((3, 3), (1, 1), padding=SAME))

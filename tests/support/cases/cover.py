@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[3]
 DEVICES = tuple(dict.fromkeys([*GL_DEVICES, *CL_DEVICES, "cl:rusticl", *CUDA_DEVICES]))
 """The devices that run operator cases."""
 COVERS = {"gl": "facts"}
-"""By device: the cover that ``make test`` runs there. Others run "outlines"."""
+"""The cover that ``make test`` runs, by device. Others run "outlines"."""
 
 
 def chosen_runs(tier: Tier, device: str) -> list[Run]:

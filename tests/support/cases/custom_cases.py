@@ -17,7 +17,7 @@ from framebind.tools.certify.cases.operator_models import Array, values
 from support.tiny_models import G, Op, T, build
 
 SAME, VALID = 1, 2
-"""Of TfLitePadding."""
+"""Numbers of TfLitePadding."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ def pool_options(kernel: tuple[int, int], strides: tuple[int, int], scheme: int,
 def max_with_indices(
     x: Array, kernel: tuple[int, int], strides: tuple[int, int], scheme: int
 ) -> tuple[Array, npt.NDArray[np.int32]]:
-    """As mediapipe/util/tflite/operations/max_pool_argmax.cc has it, its indices without the 0.1.
+    """The maxima and indices of mediapipe/util/tflite/operations/max_pool_argmax.cc, without its 0.1.
 
     Windows side by side are as LiteRT's: by columns, with the nearest pixel inside for one outside.
     """
@@ -76,7 +76,7 @@ def with_tenth(places: npt.NDArray[np.int32]) -> Array:
 
 
 def unpool(x: Array, places: npt.NDArray[Any], kernel: tuple[int, int], strides: tuple[int, int]) -> Array:
-    """As mediapipe/util/tflite/operations/max_unpooling.cc has it."""
+    """The result of mediapipe/util/tflite/operations/max_unpooling.cc."""
     batch, height, width, channels = x.shape
     result = np.zeros((batch, height * kernel[0], width * kernel[1], channels), np.float32)
     before = [
@@ -92,7 +92,7 @@ def unpool(x: Array, places: npt.NDArray[Any], kernel: tuple[int, int], strides:
 
 
 def resample(x: Array, warp: Array) -> npt.NDArray[np.float64]:
-    """As tflite/delegates/gpu/gl/kernels/resampler.cc has it: mixed between four pixels, those outside zeros."""
+    """The result of tflite/delegates/gpu/gl/kernels/resampler.cc: mixed between four pixels, those outside zeros."""
     batch, height, width, channels = x.shape
     padded = np.zeros((batch, height + 2, width + 2, channels), np.float64)
     padded[:, 1:-1, 1:-1] = x

@@ -87,7 +87,7 @@ def convolution_cases() -> list[NodeCase]:
 
 
 def without_oracle() -> list[NodeCase]:
-    """What no TFLite model of a single operator shows LiteRT: merged borders, custom operators, INSTANCE_NORM, and
+    """Cases that no model of a single operator shows LiteRT: merged borders, custom operators, INSTANCE_NORM, and
     epilogues of several operations.
     """
     labels = ("reflecting border", "nothing to reflect", "merged zero border", "blocks of pixels")

@@ -24,7 +24,7 @@ from support.cases.node_cases import NodeCase
 
 
 def run(device: Device, case: NodeCase, storage: Storage, target: Target | None = None) -> Array:
-    """What one node computes on the device from the case's inputs, which lie in float32 buffers like its output.
+    """The outputs of one node on the device for the case's inputs; both lie in float32 buffers.
 
     It is lowered for the ``target``, or else for the device.
     """

@@ -30,7 +30,7 @@ def padded_axis(size: int, kernel: int, stride: int, dilation: int, scheme: int)
 
 
 def windows(x: npt.NDArray, window: Window) -> npt.NDArray[np.float64]:
-    """What each output pixel sees: (batch, rows, columns, kernel height, kernel width, channels).
+    """The window that each output pixel sees: (batch, rows, columns, kernel height, kernel width, channels).
 
     A merged PAD or MIRROR_PAD comes first; then the window's own scheme pads with zeros.
     """

@@ -131,7 +131,7 @@ def required_of_kernel(name: str, text: str) -> set[Feature]:
 
 
 def required_of_operator(name: str) -> set[Feature]:
-    """What the last tensor that it writes must have been."""
+    """The kinds of views of which the last tensor that it writes must have been."""
     channels: set[Feature] = {(name, "channels % 4", rest) for rest in range(4)}
     return channels | {(name, "batch > 1", several) for several in (True, False)}
 

@@ -1,1 +1,1 @@
-"""What tests of pictures share."""
+"""Parts of tests of pictures."""

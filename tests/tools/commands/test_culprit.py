@@ -60,7 +60,7 @@ def test_nan_differs_from_numbers_and_not_from_nan() -> None:
 
 
 def test_the_null_device_is_wrong_from_the_first_result_that_is_not_zero(tmp_path: Path) -> None:
-    """It computes zeros: right for x - x and its square root, wrong for the cosine of it."""
+    """The null device computes zeros: right for x - x and its square root, wrong for the cosine of it."""
     tensors = [T(name, (1, 2, 2, 4)) for name in ("x", "none", "root", "one", "y")]
     names = (("SUB", [0, 0]), ("SQRT", [1]), ("COS", [2]), ("EXP", [3]))
     operators = [Op(name, inputs, [number + 1]) for number, (name, inputs) in enumerate(names)]

@@ -34,7 +34,7 @@ def test_values_that_litert_does_not_take_are_an_error_of_ours(command: Callable
 
 
 def test_a_reference_that_ends_its_process_is_an_error(tmp_path: Path) -> None:
-    """Another program stands in for a model at which LiteRT aborts: none is known that framebind reads."""
+    """A program stands in for a model at which LiteRT aborts: none is known that framebind reads."""
     path, values = tmp_path / "a.tflite", {0: np.zeros((1, 4), np.float32)}
     path.write_bytes(chain("ABS", shape=(1, 4)))
     check_reference(path, values)

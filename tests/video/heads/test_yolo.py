@@ -91,7 +91,7 @@ WANTED = [
     {"class": "person", "score": 0.75, "box": [48.0, 8.0, 80.0, 72.0], "points": []},
     {"class": "truck", "score": 0.5, "box": [16.0, 24.0, 48.0, 56.0], "points": []},
 ]
-"""Of frames of 128x80, letterboxed in a square of 128 from y = -24 on."""
+"""The objects in frames of 128x80, letterboxed in a square of 128 from y = -24 on."""
 
 
 @pytest.mark.parametrize("save", ["jsonl", "jsonl,video"])

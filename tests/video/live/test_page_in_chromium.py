@@ -84,7 +84,7 @@ def test_a_named_site_shows_it_in_a_frame(browser: Browser, tmp_path: Path) -> N
             self.wfile.write(f'<iframe src="{page.address}" style="width: 100%; height: 80vh"></iframe>'.encode())
 
         def log_message(self, format: str, *args: object) -> None:
-            """Nothing is written of requests."""
+            """Write nothing of requests."""
 
     site = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Site)
     thread = threading.Thread(target=site.serve_forever, daemon=True)

@@ -97,7 +97,7 @@ def test_streams_share_a_network_and_keep_their_results_apart(
 
 @pytest.mark.parametrize("context", ["gl"], indirect=True)
 def test_streams_whose_frames_are_bound_share_a_model(context: fb.GlContext, tmp_path: Path, model: str) -> None:
-    """As on CUDA, with OpenGL in its place: no picture is drawn, and one is read only for who looks."""
+    """OpenGL takes CUDA's place: no picture is drawn, and one is read only for who looks."""
     clip = write_clip(tmp_path / "clip.mp4", frames=2)
     turn_track(clip, 90)
     addresses = [pictures(tmp_path, "red"), pictures(tmp_path, "blue", size=(20, 10)), str(clip)]

@@ -1,4 +1,4 @@
-"""What is found and what is followed become regions: operators against NumPy, with crowds that overlap.
+"""Regions of what is found and of what is followed: operators against NumPy, with crowds that overlap.
 
 Which detections a task joins with its tracks is MediaPipe's rule: all persons, but of faces and hands only as many as
 are looked for. Of two persons or faces whose regions come to overlap one is left, also in frames without a search.
@@ -84,7 +84,7 @@ class Random:
         return boxes, logits
 
     def followed(self, found: Array, count: int) -> Array:
-        """At most ``count`` rectangles (k, 5), some where something is found."""
+        """Rectangles (k, 5), ``count`` at most, some where something is found."""
         k = int(self._random.integers(0, count + 1))
         rows = self._random.uniform([0.1, 0.1, 0.1, 0.1, -3], [0.9, 0.9, 0.5, 0.5, 3], (k, 5))
         near = self._random.random(k) < 0.6

@@ -218,7 +218,7 @@ def test_a_tracked_thing_is_replaced_by_what_was_found_there() -> None:
 
 
 def test_followed_things_that_meet_become_one() -> None:
-    """Also if no detector runs, because as many things are followed as are wanted."""
+    """The rule holds if no detector runs, too, because as many things are followed as are wanted."""
     tracker = Tracker(2, 0.5)
     one, other = np.float32([0.2, 0.2, 0.2, 0.2, 0]), np.float32([0.8, 0.8, 0.2, 0.2, 0])
     calls: list[int] = []

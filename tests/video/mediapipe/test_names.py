@@ -50,7 +50,7 @@ python.solutions.pose_connections: POSE_CONNECTIONS
 
 
 def _import_all(package: str, lines: str) -> dict[str, Any]:
-    """What each line's names are, imported from its module as a program does."""
+    """The objects that each line names, imported from its module as a program does."""
     names: dict[str, Any] = {}
     for line in lines.split("\n")[1:-1]:
         module, _, wanted = line.partition(": ")

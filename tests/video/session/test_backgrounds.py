@@ -1,4 +1,4 @@
-"""What is behind people in videos of the task "matte": a colour, a picture, the frame's own background, or none."""
+"""Backgrounds behind people in videos of the task "matte": a colour, a picture, the frame's own background, or none."""
 
 from __future__ import annotations
 

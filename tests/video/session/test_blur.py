@@ -74,7 +74,7 @@ def test_a_face_that_is_lost_stays_blurred_for_some_frames(scene: Scene, photogr
 
 @pytest.mark.parametrize("backend", ["auto", "cuda"])
 def test_frames_are_never_shown_as_they_are(backend: str) -> None:
-    """On CUDA there is no picture but the decoder's frames with marks: watch would show faces there."""
+    """CUDA has no picture but the decoder's frames with marks: watch would show faces there."""
     work = Work("blur", save=("jsonl",), options=ModelOptions(backend=backend))
     assert not is_on_cuda(work) and is_on_cuda(replace(work, task="detect", options=ModelOptions(backend="cuda")))
 

@@ -101,7 +101,7 @@ def test_the_next_video_takes_over_the_networks_of_a_bundle(tmp_path: Path) -> N
 
 
 def test_a_frame_of_nvdec_takes_few_python_functions(detector: str, recorder: RecordingDriver) -> None:
-    """Its surfaces come again and again. The stand-in of the driver decodes nothing, and detects nothing."""
+    """The surfaces of NVDEC come again and again. The stand-in of the driver decodes nothing, and detects nothing."""
     work, path = Work("detect", detector, options=ModelOptions(backend="cuda")), find_model(detector)
     with fb.cuda.CudaContext():
         source = surfaces_of_nvdec()

@@ -202,7 +202,7 @@ def test_masks_are_a_video_pictures_and_run_lengths(task: str, is_bound: bool, t
 @pytest.mark.usefixtures("context")
 @pytest.mark.parametrize("road", ["textures", "planes"])
 def test_masks_have_the_times_of_their_own_frames(road: Literal["textures", "planes"], tmp_path: Path) -> None:
-    """On planes the next frame is decoded while the model runs: its time is not that of the mask."""
+    """The next frame of planes is decoded while the model runs: its time is not that of the mask."""
     (model := tmp_path / "bright.tflite").write_bytes(brightness(1))
     source, place = write_clip(tmp_path / "a.mp4", frames=5, times=[0, 4, 12, 14, 30]), tmp_path / "out"
     work = Work("matte", str(model), save=("masks",), masks="video")

@@ -288,7 +288,7 @@ def test_one_run_at_a_time_writes_into_a_folder(tmp_path: Path) -> None:
 
 
 def test_what_a_killed_run_had_begun_may_be_replaced(tmp_path: Path) -> None:
-    """It may have died after the files took their places, and before the record had a line for the video."""
+    """The run may have died after the files took their places, and before the record had a line for the video."""
     source, made, other = tmp_path / "a.mp4", tmp_path / "a.jsonl", tmp_path / "a.mp4"
     source.write_bytes(b"a video")
     with contextlib.closing(Manifest(tmp_path, {"task": "detect"}, resume=False)) as first:

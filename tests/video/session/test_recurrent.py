@@ -145,7 +145,7 @@ def test_inspect_shows_the_states_that_videos_feed_back(model: Path, capsys: pyt
 
 
 def found_of(inputs: list[T], outputs: list[T], option: str = AUTO) -> dict[str, str]:
-    """What is fed back in a model of these inputs and outputs, by names. Its operators do not matter."""
+    """The pairs that are fed back in a model of these inputs and outputs, by names. Operators do not matter."""
     tensors = [*inputs, *outputs]
     count = len(inputs)
     operators = [Op("ABS", [0], [count + number]) for number in range(len(outputs))]

@@ -1,4 +1,4 @@
-"""Where the time of a video goes: stages and waits of each thread and of the GPU are all of it."""
+"""The time of a video: stages and waits of each thread and of the GPU are all of it."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ def test_a_painted_video_reads_counts_alone(tmp_path: Path, context: fb.GlContex
 
 @pytest.mark.parametrize("context", ["gl"], indirect=True)
 def test_streams_share_a_network_and_no_states(tmp_path: Path, context: fb.GlContext) -> None:
-    """What is black in one stream would stay a person, if that were the state of another one."""
+    """A pixel that is black in one stream would stay a person, if that were the state of another one."""
     (model := tmp_path / "model.tflite").write_bytes(brightness(21))
     for name, value in (("bright", 200), ("black", 0)):
         (tmp_path / name).mkdir()

@@ -93,7 +93,7 @@ def test_urls_that_are_refused(memory: Any, tmp_path: Path, monkeypatch: pytest.
 
 
 def test_a_video_of_a_web_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is fetched under its name, and known by its ETag or length. Nothing is put there."""
+    """The video is fetched under its name, and known by its ETag or length. Nothing is put there."""
     (tmp_path / "a.mp4").write_bytes(b"12345")
     monkeypatch.chdir(tmp_path)
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Quiet) as server:
