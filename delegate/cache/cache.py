@@ -33,6 +33,8 @@ Fits = Callable[[dict[Key, PackedConstant], int], bool]
 _NOT_KEYED = {"serialization_dir", "model_token", "wait_type"}
 """Options that do not change the contents of the cache."""
 _NUMBER_BYTES = 8
+_NO_CONSTANTS = (ValueError, TypeError, LookupError, OverflowError, RecursionError)
+"""The errors of bytes that are no constants; json raises RecursionError, and ``int`` of an infinity OverflowError."""
 _CODE = Path(__file__).parents[2]
 
 
@@ -124,7 +126,7 @@ class Cache:
                 if fits(places, len(block)):
                     return block, places
                 log.warning(f"constants in {self._path} are not used and made anew: they are not those of the model")
-            except (ValueError, TypeError, LookupError) as error:
+            except _NO_CONSTANTS as error:
                 log.warning(f"constants in {self._path} are not used and made anew: {error}")
         made = pack()
         self._sections[name], self._changed = _encode(made), True
@@ -242,7 +244,7 @@ def _encode(constants: Constants) -> bytes:
 
 
 def _decode(data: memoryview) -> Constants:
-    """Raises ValueError, TypeError or LookupError if the bytes are not what ``_encode`` returns."""
+    """Raises one of _NO_CONSTANTS if the bytes are not what ``_encode`` returns."""
     end = 8 + int.from_bytes(data[:8], "little")
     block = np.frombuffer(data[end:], np.uint8)
     places: dict[Key, PackedConstant] = {}

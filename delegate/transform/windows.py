@@ -119,8 +119,8 @@ def _moved_rows(
 
 
 def _rows(digits: tuple[Digit, ...], length: int) -> tuple[Digit, ...] | None:
-    """The digits of whole rows; None if rows are cut, or in order."""
-    *outer, (size, stride) = digits
+    """The digits of whole rows; None if rows are cut, or in order: a single value has no digits."""
+    *outer, (size, stride) = digits or ((1, 1),)
     if stride != 1 or size % length or any(step % length for _, step in outer) or not outer:
         return None
     return (*((count, step // length) for count, step in outer), (size // length, 1))

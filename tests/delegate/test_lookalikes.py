@@ -54,6 +54,14 @@ def rows_of_two_pixels() -> tuple[Formula, int]:
     return f, f.add("BATCH_MATMUL", rows, 1, shape=(12, 5), adjX=False, adjY=False)
 
 
+def rows_of_one_value() -> tuple[Formula, int]:
+    """A layer that reads one value, moved, before a product of matrices."""
+    f = Formula((1, 1, 1))
+    part = f.add("SLICE", 0, f.constant((0, 0, 0), "int32"), f.constant((1, 1, 1), "int32"), shape=(1, 1, 1))
+    rows = f.add("FULLY_CONNECTED", part, random(f, 12, 1), random(f, 12), shape=(1, 1, 12), keepNumDims=True)
+    return f, f.add("BATCH_MATMUL", rows, rows, shape=(1, 1, 1), adjX=False, adjY=True)
+
+
 def mean_of_parts() -> tuple[Formula, int]:
     """A squeeze-and-excite block behind a sum with a concatenation, whose parts are computed after the summand."""
     f = Formula((1, 8, 8, 8))
@@ -69,7 +77,9 @@ def mean_of_parts() -> tuple[Formula, int]:
     return f, f.add("ADD", f.add("MUL", summand, gate), f.add("MUL", joined, gate))
 
 
-@pytest.mark.parametrize("made", [mean_of_parts, scales_of_pixels, sums_of_a_filter, rows_of_two_pixels])
+@pytest.mark.parametrize(
+    "made", [mean_of_parts, scales_of_pixels, sums_of_a_filter, rows_of_two_pixels, rows_of_one_value]
+)
 def test_lookalikes(gpu: Device, made: Callable[[], tuple[Formula, int]]) -> None:
     f, result = made()
     values = [np.random.default_rng(i).normal(0, 1, f.shape(i)).astype(np.float32) for i in f.inputs]

@@ -471,6 +471,7 @@ def constants(index: bytes) -> bytes:
         b"", b"\xff" * 16, constants(b""), constants(b"{"), constants(b"7"), constants(b'[[0, 0, 65, "f32"]]'),
         constants(b'[[0, -4, 8, "f32"]]'), constants(b'[[0, 0, 8, "f64"]]'), constants(b'[[[0], 0, 8, "f32"]]'),
         constants(b"[[0]]"), constants(b"[]"), constants(b'[[2, 0, 16, "f32"]]'),
+        constants(b'[[Infinity, 0, 16, "f32"]]'), constants(b"[" * 5000),
     ],
     ids=lambda data: repr(data[8:30]),
 )  # fmt: skip
