@@ -69,7 +69,9 @@ RULES = """
   assign them run on the GPU, and CALL_ONCE gives them a first value, a constant of float32, or of 8 or
   16 bits with a scale, which is that of all its values. CALL_ONCE itself runs on the CPU.
 - **WHILE** runs on the GPU with all its steps, if their number follows from constants and shapes, as in the layers
-  LSTM, GRU and SimpleRNN of Keras. The steps may have at most 8192 operators together, all from this table.
+  LSTM, GRU and SimpleRNN of Keras. The steps may have at most 8192 operators together, all from this table. If a step
+  makes one variable another, as when two change places, LiteRT's own WHILE reads what it has just written; the GPU
+  does not.
 - **STABLEHLO_COMPOSITE** (`odml.gelu`, `odml.rms_norm` and so on) runs on the GPU as the operators of its
   decomposition, with the operators around it, if all of them are from this table. Composites may be in composites, 32
   deep, and become at most 8192 operators.
