@@ -112,11 +112,11 @@ def raise_own(delegate: _Delegate | None, cause: Exception | None, action: str) 
     if original is not None:
         raise original from cause
     if cause is not None and is_about_the_model(cause):
-        cure = "; call allocate_tensors() first, also after resize_tensor_input()" if _NOT_READY in str(cause) else ""
+        cure = "; call allocate_tensors() first, also after resize_tensor_input()" if NOT_READY in str(cause) else ""
         raise ModelError(f"LiteRT cannot {action} the model: {text_of(cause)}{cure}") from cause
 
 
-_NOT_READY = "model that is not ready"
+NOT_READY = "model that is not ready"
 """Words in LiteRT's errors if tensors are not allocated."""
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from ...interop.errors import BindingError
 from ..litert.native import KERNEL_NAME, NativeDelegate, NativeGraph
+from ..litert.python_layer import NOT_READY
 from ..plan.binding import Binding
 from ..read.model import Model
 from .bound_tensors import BoundTensors
@@ -118,9 +119,10 @@ class MainSubgraph(BoundTensors):
         called = all(partition.was_called for partition in self._partitions)
         not_fetched = bool(self._boundary.awaited)
         self.ended_well()  # which forgets this run
-        if self.native is None or self.native.error is not None:
-            return False
         failed = (str(error).strip().splitlines() or [""])[-1]
+        # Tensors that could not be allocated: LiteRT called nothing, and repeats what it said then.
+        if self.native is None or self.native.error is not None or NOT_READY in failed:
+            return False
         # An error before LiteRT calls anything, and one of an operator on the CPU, are no lost calls.
         return KERNEL_NAME in failed or (called and not_fetched and "failed to invoke" not in failed)
 

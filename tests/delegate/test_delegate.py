@@ -821,6 +821,21 @@ def test_an_input_is_copied_when_it_was_set_and_not_before_each_run() -> None:
     delegate.close()
 
 
+def test_a_run_after_refused_sizes_is_an_error_and_no_interrupt() -> None:
+    interpreter, delegate = null_pair(TWO_INPUTS)
+    interpreter.invoke()
+    interpreter.resize_tensor_input(0, (1, 3, 2, 4))
+    with pytest.raises(fb.ModelError, match="do not broadcast"):
+        interpreter.allocate_tensors()
+    for _ in range(2):
+        with pytest.raises(fb.ModelError, match="call allocate_tensors"):
+            interpreter.invoke()
+    interpreter.resize_tensor_input(1, (1, 3, 2, 4))
+    interpreter.allocate_tensors()
+    interpreter.invoke()
+    delegate.close()
+
+
 def test_litert_own_interpreter_does_not_tell_so_inputs_are_copied_before_each_run() -> None:
     delegate = fb.GpuDelegate(fb.GpuDelegateOptions(backend="null"), model_content=TWO_INPUTS)
     interpreter = litert.Interpreter(model_content=TWO_INPUTS, experimental_delegates=[delegate])
