@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 import operator
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from ...interop.arrays import ArrayLayout
+from ...interop.arrays import ArrayLayout, share_elements
 from ...interop.device import Device, Resource, is_staged
 from ...interop.dlpack import host_array, is_on_host
 from ...interop.errors import BindingError
@@ -378,3 +379,31 @@ def read_back(device: Device, binding: Binding, tensor: TensorInfo, array: np.nd
     std, mean = (np.array(binding.parameters[start : start + channels], np.float32) for start in (8, 12))
     values = (values - mean) / std
     array[...] = (values.transpose(2, 0, 1) if binding.channels_last else values).reshape(array.shape)
+
+
+def refuse_written(
+    bindings: Mapping[int, Binding], outputs: Sequence[int], tensors: Mapping[int, TensorInfo] | Sequence[TensorInfo]
+) -> None:
+    """Raise BindingError if an object that is an output is another tensor too."""
+    places = [(tensor, frame, r) for tensor, one in bindings.items() for frame, r in enumerate(one.resources)]
+    for output, frame, written in [place for place in places if place[0] in outputs]:
+        for other, other_frame, resource in places:
+            if (other, other_frame) != (output, frame) and _overlap(resource, written):
+                part = f", frame {other_frame}" if other == output else ""
+                raise BindingError(
+                    f"{resource.label} is bound to {tensor_label(output, tensors[output])} and to "
+                    f"tensor {other}{part}: bind another object to one of them, and swap the two between invokes"
+                )
+
+
+def _overlap(one: Resource, other: Resource) -> bool:
+    """Whether two resources share memory. Textures do if their handles are equal; buffers may be parts of one."""
+    if one.handle != other.handle:
+        return False
+    if one.format != "" or other.format != "":
+        return True
+    if one.offset >= other.offset + other.nbytes or other.offset >= one.offset + one.nbytes:
+        return False
+    if one.layout is None or other.layout is None:
+        return True
+    return share_elements(one.layout, one.offset, other.layout, other.offset)

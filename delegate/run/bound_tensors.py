@@ -39,6 +39,8 @@ class BoundTensors:
         self._partitions: list[Partition] = []
         self._known: dict[int, list[Partition]] = {}
         """The partitions that a tensor enters or leaves, once they were looked for."""
+        self._unchecked = False
+        """An object may have been bound to tensors of several partitions since this flag was cleared."""
 
     def clear(self) -> None:
         """Forget all partitions: LiteRT makes new ones."""
@@ -77,6 +79,7 @@ class BoundTensors:
         if isinstance(crop, list) or isinstance(rotation, list):  # which may change until they are compared
             kept_crop, kept_rotation = (tuple(v) if isinstance(v, list) else v for v in (crop, rotation))
             values = (mean, std, order, kept_crop, kept_rotation, flip, layout, pad)
+        self._unchecked = True
         partitions = self._known.get(tensor, ())
         binding = self._memory.rebind((self.number, tensor), obj, values) if partitions else None
         if binding is None:

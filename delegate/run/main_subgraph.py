@@ -36,10 +36,15 @@ class MainSubgraph(BoundTensors):
         self._fed_users.clear()
 
     def add(self, partition: Partition) -> None:
-        """Add a partition; the first one swaps the states."""
-        if not self._partitions and self._memory.states:
-            partition.begin_run = self._swap_states
+        """Add a partition; the first one swaps the states, and checks the objects of several."""
         super().add(partition)
+        if self._memory.states or len(self._partitions) > 1:
+            self._partitions[0].begin_run = self._begin_run
+
+    def _begin_run(self) -> None:
+        if self._unchecked and len(self._partitions) > 1 and (graph := self._graph) is not None:
+            self._unchecked = not self._memory.check_objects(self.number, graph.subgraph.tensors)
+        self._swap_states()
 
     def graph(self, subgraph: int) -> NativeGraph | None:
         """LiteRT's side of a subgraph, by number; None before LiteRT has shown it."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
@@ -15,7 +15,7 @@ from ...kernels.views import Dense, Quantized
 from ..claim.variables import Variable
 from ..plan.binding import Binding, Mappings
 from ..plan.tensor_uses import Key, TensorUses
-from .bindings import rebound
+from .bindings import rebound, refuse_written
 from .feedback import State
 from .frames import exchanged, negotiated
 from .messages import tensor_label
@@ -153,6 +153,20 @@ class BoundaryMemory:
         """Let go of the object that is bound to the tensor."""
         self._bound.pop(key, None)
         self._used.pop(key, None)
+
+    def check_objects(self, subgraph: int, tensors: Sequence[TensorInfo]) -> bool:
+        """Refuse an object that is a computed tensor of a subgraph and another one too. Programs do so for the tensors
+        of one partition.
+
+        Returns whether the bindings of all objects are decided. Raises BindingError.
+        """
+        found = {tensor: bound.binding for (number, tensor), bound in self._bound.items() if number == subgraph}
+        bindings = {tensor: binding for tensor, binding in found.items() if binding is not None}
+        handles = [resource.handle for binding in bindings.values() for resource in binding.resources]
+        if len(set(handles)) < len(handles):
+            written = [tensor for tensor in bindings if (subgraph, tensor) in self._uses.computed]
+            refuse_written(bindings, written, tensors)
+        return len(bindings) == len(found)
 
     def _negotiate(self, key: Key, bound: _Bound, tensor: TensorInfo) -> Binding:
         before = self._bound.get(key)

@@ -128,7 +128,7 @@ class Partition:
         self._fed = tuple(fed[self.subgraph, i] for i in self.outputs if (self.subgraph, i) in fed)
         """The states that the partition writes and that are fed back."""
         self.begin_run: Callable[[], None] | None = None
-        """A function that is called before each run of the model's first partition, if there are such states."""
+        """A function that is called before each run of the first partition, if there are states or more partitions."""
         self._states = tuple(i for i in self.inputs if claims.tensors[i].variable)
         """Variable tensors, whose values LiteRT may set."""
         used = [variable for variable in claims.variables if {*variable.operators} & {*self.operators}]

@@ -6,13 +6,11 @@ import logging
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
-from ...interop.arrays import share_elements
 from ...interop.binaries import BinaryStore
 from ...interop.device import CommandList, Device, Kernel, Resource, Slot, Step
 from ...interop.errors import BindingError, ModelError
 from ...kernels.codegen.source import KernelSource
 from ...kernels.target import TuningChoice
-from ...kernels.tensor import TensorInfo
 from ..cache.stopwatch import Stopwatch
 from ..compiler import CompiledProgram
 from ..lower.tuning import choices_by_key
@@ -21,7 +19,7 @@ from ..plan.conversions import add_conversions
 from ..plan.object_views import object_views
 from ..plan.placement import Layout, plan_layout, slot_name
 from ..plan.steps import build_steps, picture_slots
-from .messages import tensor_label
+from .bindings import refuse_written
 
 log = logging.getLogger("framebind")
 
@@ -195,7 +193,7 @@ class Program:
         for tensor, binding in self.bindings.items():
             (written if tensor in self.outputs else read).extend([each.handle for each in binding.resources])
         if len(self._written) < len(written) or not self._written.isdisjoint(read):
-            _refuse_written(self.bindings, self.outputs, self.graph.tensors)
+            refuse_written(self.bindings, self.outputs, self.graph.tensors)
         self.needs_check = False
 
     def record(self) -> CommandList:
@@ -298,29 +296,3 @@ class Program:
             except BindingError as reason:
                 log.info(str(reason))
         return self._device.record(steps, store=self._store)
-
-
-def _refuse_written(bindings: Mapping[int, Binding], outputs: Sequence[int], tensors: Mapping[int, TensorInfo]) -> None:
-    """Raise BindingError if an object that is an output is another tensor too."""
-    places = [(tensor, frame, r) for tensor, one in bindings.items() for frame, r in enumerate(one.resources)]
-    for output, frame, written in [place for place in places if place[0] in outputs]:
-        for other, other_frame, resource in places:
-            if (other, other_frame) != (output, frame) and _overlap(resource, written):
-                part = f", frame {other_frame}" if other == output else ""
-                raise BindingError(
-                    f"{resource.label} is bound to {tensor_label(output, tensors[output])} and to "
-                    f"tensor {other}{part}: bind another object to one of them, and swap the two between invokes"
-                )
-
-
-def _overlap(one: Resource, other: Resource) -> bool:
-    """Whether two resources share memory. Textures do if their handles are equal; buffers may be parts of one."""
-    if one.handle != other.handle:
-        return False
-    if one.format != "" or other.format != "":
-        return True
-    if one.offset >= other.offset + other.nbytes or other.offset >= one.offset + one.nbytes:
-        return False
-    if one.layout is None or other.layout is None:
-        return True
-    return share_elements(one.layout, one.offset, other.layout, other.offset)

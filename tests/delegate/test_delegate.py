@@ -377,6 +377,24 @@ def test_one_object_that_is_wrapped_twice_cannot_be_input_and_output(context: fb
     close(two.read().reshape(SHAPE), EXP_TANH)
 
 
+def test_one_object_cannot_be_written_by_two_partitions(context: fb.GlContext) -> None:
+    tensors = [T(f"t{i}", SHAPE) for i in range(4)]
+    operators = [Op("EXP", [0], [1]), Op(CPU_ONLY, [1], [2]), Op("TANH", [2], [3])]
+    interpreter, delegate = ready(build(G(tensors, operators, [0], [1, 3])))
+    interpreter.set_tensor(0, X)
+    one, two = fb.GlBuffer(X.nbytes), fb.GlBuffer(X.nbytes)
+    delegate.bind_buffer_to_tensor(one, 1)
+    interpreter.invoke()
+    delegate.bind_buffer_to_tensor(one, 3)
+    for _ in range(2):
+        with pytest.raises(fb.BindingError, match=r"is bound to tensor 1 't1' .* and to tensor 3: bind another"):
+            interpreter.invoke()
+    delegate.bind_buffer_to_tensor(two, 3)
+    interpreter.invoke()
+    close(one.read().reshape(SHAPE), np.exp(X))
+    delegate.close()
+
+
 def test_a_texture_and_a_buffer_of_the_same_name_are_two_objects(context: fb.GlContext) -> None:
     interpreter, delegate = ready(chain("EXP", "TANH"))
     textures, buffers = [fb.GlTexture(5, 4, "rgba32f")], [fb.GlBuffer(X.nbytes)]
