@@ -23,7 +23,7 @@ from mediapipe_agreement import CLIPS, DIAGONAL, MILLISECONDS, SIZE, frames, man
 
 from framebind import mp
 from framebind.video.bundles import read_bundle
-from framebind.video.mediapipe.calculators.regions import WHOLE
+from framebind.video.mediapipe.calculators.image_to_tensor import WHOLE
 from framebind.video.mediapipe.core.network import TaskNetwork
 from framebind.video.mediapipe.core.tracker import Tracker
 from framebind.video.mediapipe.vision import pose_landmarker as poses

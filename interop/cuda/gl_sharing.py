@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 
 from ..errors import BindingError
-from ..gl.beside import BesideGl
 from ..gl.buffer import GlBuffer
 from ..gl.context import GlContext
+from ..gl.gl_backed import GlBacked
 from ..gl.khronos import GL
 from ..gl.texture import GlTexture
 from ..gl.user_objects import as_gl_object
@@ -65,7 +65,7 @@ class _Registration:
         context.finalize(self, cuda.cuGraphicsUnregisterResource, self.handle)
 
 
-class _Shared(BesideGl):
+class _Shared(GlBacked):
     """The base of GlPicture and GlArray: CUDA memory beside a GL object, which kernels use in its place."""
 
     native: GlTexture | GlBuffer

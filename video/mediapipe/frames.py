@@ -13,7 +13,7 @@ import framebind as fb
 from ..copying_mode import COPYING
 from ..network import Mode, Network
 from ..task import Fit, Match, Model, Run
-from .calculators.regions import WHOLE
+from .calculators.image_to_tensor import WHOLE
 from .core.gpu_picture import gpu_picture
 from .core.gpu_tracker import Found, GpuTracker
 from .core.options import BaseOptions

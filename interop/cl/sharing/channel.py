@@ -9,9 +9,9 @@ from typing import Any
 
 import pyopencl
 
-from ...gl.beside import BesideGl
 from ...gl.buffer import GlBuffer
 from ...gl.context import GlContext
+from ...gl.gl_backed import GlBacked
 from ...gl.khronos import GL
 from ...gl.texture import GlTexture
 from ..api import own_errors
@@ -19,7 +19,7 @@ from ..context import ClContext
 from ..objects import ClBuffer, ClImage, Use
 
 
-class SharedBuffer(BesideGl, ClBuffer):
+class SharedBuffer(GlBacked, ClBuffer):
     """A buffer that both APIs address. ``gl`` is the GL buffer, which it keeps alive."""
 
     def __init__(self, memory: Any, nbytes: int, label: str, gl: GlBuffer) -> None:

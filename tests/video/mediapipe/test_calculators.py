@@ -19,6 +19,7 @@ from framebind.video.mediapipe.calculators.detections import (
 )
 from framebind.video.mediapipe.calculators.face_geometry import CanonicalFace, face_matrix
 from framebind.video.mediapipe.calculators.heat_maps import refine_landmarks
+from framebind.video.mediapipe.calculators.image_to_tensor import WHOLE, Region, crop_region, region_matrix, region_of
 from framebind.video.mediapipe.calculators.landmarks import (
     decode_landmarks,
     project_in_square,
@@ -33,7 +34,6 @@ from framebind.video.mediapipe.calculators.rectangles import (
     hand_rectangle,
     transform_rectangles,
 )
-from framebind.video.mediapipe.calculators.regions import WHOLE, Region, crop_region, region_matrix, region_of
 from framebind.video.mediapipe.calculators.smoothing import LandmarkFilter, VisibilityFilter, object_scale
 from framebind.video.mediapipe.calculators.suppression import suppress_weighted
 from framebind.video.mediapipe.calculators.tracking import associate, associate_hands, distinct_hands

@@ -19,13 +19,13 @@ from framebind.video.assets import PHOTOGRAPH
 from framebind.video.embedded_network import embedded
 from framebind.video.mediapipe.calculators.detections import decode_detections, project_detections
 from framebind.video.mediapipe.calculators.heat_maps import refine_landmarks
+from framebind.video.mediapipe.calculators.image_to_tensor import WHOLE, region_matrix, region_of
 from framebind.video.mediapipe.calculators.landmarks import decode_landmarks, project_landmarks, turn_world_landmarks
 from framebind.video.mediapipe.calculators.rectangles import (
     alignment_rectangles,
     box_rectangles,
     transform_rectangles,
 )
-from framebind.video.mediapipe.calculators.regions import WHOLE, region_matrix, region_of
 from framebind.video.mediapipe.calculators.smoothing import LandmarkFilter
 from framebind.video.mediapipe.calculators.suppression import suppress_weighted
 from framebind.video.mediapipe.calculators.tracking import associate, associate_hands, distinct_hands

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .regions import STEPS
+from .image_to_tensor import STEPS
 
 Array = npt.NDArray[Any]
 Size = tuple[int, int]

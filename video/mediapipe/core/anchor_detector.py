@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from ..calculators.anchors import anchor_middles
 from ..calculators.detections import Detections, decode_detections, project_detections, without_bars
-from ..calculators.regions import WHOLE, region_matrix, region_of
+from ..calculators.image_to_tensor import WHOLE, region_matrix, region_of
 from ..calculators.suppression import suppress_weighted
 from .network import TaskNetwork
 

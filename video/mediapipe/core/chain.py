@@ -13,7 +13,7 @@ import framebind as fb
 
 from ...answers.postprocess import Postprocess
 from ...copies import DETECTIONS
-from ..calculators.regions import STEPS
+from ..calculators.image_to_tensor import STEPS
 from .chain_models import ROWS, ChainModels, Normalization, Size, letterbox, sampled_region
 
 Array = npt.NDArray[Any]

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...model_metadata import ModelMetadata, read_metadata
-from ..calculators.regions import WHOLE, region_matrix, region_of
+from ..calculators.image_to_tensor import WHOLE, region_matrix, region_of
 
 Array = npt.NDArray[Any]
 Size = tuple[int, int]

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import framebind as fb
 
 from ...copies import DETECTIONS
-from ..calculators.regions import STEPS, WHOLE, Region, region_matrix
+from ..calculators.image_to_tensor import STEPS, WHOLE, Region, region_matrix
 from .chain_models import Normalization, sampled_region
 from .gpu_picture import GpuPicture
 

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import framebind as fb
 
 from ...model_metadata import ModelMetadata, read_metadata
-from ..calculators.regions import Region, crop_region
+from ..calculators.image_to_tensor import Region, crop_region
 from .chain_models import Normalization, named_normalization
 from .gpu_network import GpuNetwork
 from .gpu_picture import GpuPicture

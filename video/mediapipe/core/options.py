@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..calculators.regions import WHOLE
+from ..calculators.image_to_tensor import WHOLE
 from .containers import RectF
 from .errors import TaskError
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, Protocol, 
 
 import numpy.typing as npt
 
-from ..calculators.regions import WHOLE
+from ..calculators.image_to_tensor import WHOLE
 from .errors import TaskError
 from .gpu_network import WholePictures
 from .gpu_picture import GpuPicture, gpu_picture

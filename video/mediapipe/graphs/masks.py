@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ...answers.graph import AnswerGraph
+from ..calculators.image_to_tensor import STEPS
 from ..calculators.masks import FINE, KEPT, LEAST_AREA, UNCERTAINTY
-from ..calculators.regions import STEPS
 from .detections import LEAST
 from .tracks import COLUMNS, Size, corner_matrix
 

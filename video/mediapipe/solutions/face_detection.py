@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy.typing as npt
 
-from ..calculators.regions import WHOLE
+from ..calculators.image_to_tensor import WHOLE
 from ..core.anchor_detector import AnchorDetector
 from ..core.asset import read_files, read_network
 from ..core.errors import TaskError

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy.typing as npt
 
-from ..calculators.regions import WHOLE
+from ..calculators.image_to_tensor import WHOLE
 from ..core.gpu_tracker import Found, GpuTracker
 from ..core.options import VisionTaskRunningMode as RunningMode
 from ..vision.connections import FaceLandmarksConnections as Lines

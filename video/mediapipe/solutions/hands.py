@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from ..calculators.image_to_tensor import WHOLE
 from ..calculators.rectangles import box_rectangles, transform_rectangles
-from ..calculators.regions import WHOLE
 from ..calculators.tracking import associate
 from ..core.anchor_detector import AnchorDetector
 from ..core.asset import read_files

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from ..calculators.regions import WHOLE, region_of
+from ..calculators.image_to_tensor import WHOLE, region_of
 from ..calculators.segments import confidence_masks
 from ..core.asset import read_network
 from ..core.errors import TaskError

@@ -15,9 +15,9 @@ import framebind as fb
 from ...vision.ssd import sigmoid
 from ..calculators.blendshapes import NAMES, blendshape_points
 from ..calculators.face_geometry import face_matrix
+from ..calculators.image_to_tensor import region_matrix, region_of
 from ..calculators.landmarks import decode_landmarks, project_landmarks
 from ..calculators.rectangles import box_rectangles, landmark_rectangle, transform_rectangles
-from ..calculators.regions import region_matrix, region_of
 from ..calculators.smoothing import LandmarkFilter, object_scale
 from ..core.asset import read_files
 from ..core.chain_models import ChainModels

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ..calculators.image_to_tensor import region_matrix, region_of
 from ..calculators.landmarks import project_landmarks
 from ..calculators.masks import smooth_mask
 from ..calculators.recrops import (
@@ -19,7 +20,6 @@ from ..calculators.recrops import (
     still_holds,
 )
 from ..calculators.rectangles import Size, alignment_rectangles, landmark_rectangle, transform_rectangles
-from ..calculators.regions import region_matrix, region_of
 from ..calculators.smoothing import LandmarkFilter
 from ..core.anchor_detector import AnchorDetector
 from ..core.network import TaskNetwork

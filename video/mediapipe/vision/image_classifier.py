@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy.typing as npt
 
-from ..calculators.regions import region_of
+from ..calculators.image_to_tensor import region_of
 from ..core.asset import read_network
 from ..core.categories import CategoryFilter
 from ..core.containers import ClassificationResult, Classifications

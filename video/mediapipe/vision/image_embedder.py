@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..calculators.regions import region_of
+from ..calculators.image_to_tensor import region_of
 from ..core.asset import read_network
 from ..core.containers import Embedding, EmbeddingResult
 from ..core.errors import TaskError

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 import framebind as fb
 
-from ..calculators.regions import region_of
+from ..calculators.image_to_tensor import region_of
 from ..calculators.segments import activated, category_mask, confidence_masks
 from ..core.asset import read_network
 from ..core.errors import TaskError

@@ -14,7 +14,7 @@ import framebind as fb
 
 from ...answers.postprocess import Postprocess
 from ...copies import DETECTIONS
-from ..calculators.regions import WHOLE, crop_region, region_of
+from ..calculators.image_to_tensor import WHOLE, crop_region, region_of
 from ..calculators.segments import confidence_masks
 from ..calculators.strokes import ADDS, LASSO, REMOVES, heat_map
 from ..core.asset import read_files

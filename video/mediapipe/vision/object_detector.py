@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from ...vision.ssd import is_selected, selected
 from ..calculators.detections import Detections, project_detections
-from ..calculators.regions import region_matrix, region_of
+from ..calculators.image_to_tensor import region_matrix, region_of
 from ..core.asset import read_network
 from ..core.categories import CategoryFilter
 from ..core.containers import Detection, DetectionResult

@@ -12,10 +12,10 @@ import numpy.typing as npt
 from ...vision.ssd import sigmoid
 from ..calculators.detections import Detections
 from ..calculators.heat_maps import refine_landmarks
+from ..calculators.image_to_tensor import region_matrix, region_of
 from ..calculators.landmarks import decode_landmarks, project_in_square, turn_world_landmarks
 from ..calculators.masks import warp_mask
 from ..calculators.rectangles import alignment_rectangles, transform_rectangles
-from ..calculators.regions import region_matrix, region_of
 from ..calculators.smoothing import LandmarkFilter, VisibilityFilter
 from ..core.anchor_detector import AnchorDetector
 from ..core.asset import read_files

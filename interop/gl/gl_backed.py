@@ -1,4 +1,4 @@
-"""The base of another API's memory that stands for a GL object."""
+"""The base of memory of OpenCL or CUDA that stands for GL objects."""
 
 from __future__ import annotations
 
@@ -7,8 +7,11 @@ from collections.abc import Sequence
 from .gl_object import GlObject
 
 
-class BesideGl:
-    """Base of memory of OpenCL or CUDA beside GL objects, which it keeps alive. Goes before the API's own class."""
+class GlBacked:
+    """Base of memory of another API whose content is that of GL objects, which it keeps alive.
+
+    It goes before the API's own class.
+    """
 
     gl_objects: Sequence[GlObject] = ()
     """The GL objects without which the memory is useless."""
