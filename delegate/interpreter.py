@@ -318,7 +318,9 @@ class Interpreter(Uncopied, litert.Interpreter):
         ``set_allow_buffer_handle_output``.
         """
         if signature_key is None:
-            if len(self._signature_defs) != 1:
+            if not self._signature_defs:
+                raise ValueError("the model has no signature: run it by set_tensor, invoke and get_tensor")
+            if len(self._signature_defs) > 1:
                 raise ValueError(f"the model has the signatures {list(self._signature_defs)}: give signature_key")
             signature_key = next(iter(self._signature_defs))
         return SignatureRunner(self, signature_key)
@@ -444,10 +446,34 @@ class Interpreter(Uncopied, litert.Interpreter):
 
     # LiteRT's other methods -------------------------------------------------------------------------------------------
 
-    get_input_details = alone(litert.Interpreter.get_input_details)
-    get_output_details = alone(litert.Interpreter.get_output_details)
-    get_signature_list = alone(litert.Interpreter.get_signature_list)
-    get_tensor_details = alone(litert.Interpreter.get_tensor_details)
-    num_subgraphs = alone(litert.Interpreter.num_subgraphs)
-    resize_tensor_input = alone(litert.Interpreter.resize_tensor_input)
+    @alone
+    def get_input_details(self) -> list[dict[str, Any]]:
+        """LiteRT's record of each input: name, index, shape, shape_signature, dtype, quantization and sparsity."""
+        return super().get_input_details()
+
+    @alone
+    def get_output_details(self) -> list[dict[str, Any]]:
+        """LiteRT's record of each output, as of inputs."""
+        return super().get_output_details()
+
+    @alone
+    def get_tensor_details(self, subgraph_index: int = 0) -> list[dict[str, Any]]:
+        """LiteRT's record of each tensor of a subgraph whose type and shape it knows, as of inputs."""
+        return super().get_tensor_details(subgraph_index)
+
+    @alone
+    def get_signature_list(self) -> dict[str, dict[str, list[str]]]:
+        """The names of ``inputs`` and ``outputs`` by the keys of the signatures."""
+        return super().get_signature_list()
+
+    @alone
+    def num_subgraphs(self) -> int:
+        """The number of the model's subgraphs."""
+        return super().num_subgraphs()
+
+    @alone
+    def resize_tensor_input(self, input_index: int, tensor_size: Sequence[int], strict: bool = False) -> None:
+        """Give an input another shape; ``strict`` lets only dimensions change that are -1 in its shape_signature."""
+        super().resize_tensor_input(input_index, tensor_size, strict)
+
     _get_ops_details = alone(litert.Interpreter._get_ops_details)

@@ -15,8 +15,8 @@ class SignatureRunner(Uncopied, litert.SignatureRunner):
     """A function that runs one signature of a model: ``Interpreter.get_signature_runner`` returns it.
 
     It takes the signature's inputs as keyword arguments, resizes and sets them, allocates, runs, and returns a
-    dictionary of arrays by the names of the outputs. ``get_input_details`` and ``get_output_details`` are LiteRT's.
-    What GpuDelegate's ``feedback`` names, and inputs that are bound to objects, are left out.
+    dictionary of arrays by the names of the outputs. What GpuDelegate's ``feedback`` names, and inputs that are bound
+    to objects, are left out.
 
     Parameters
     ----------
@@ -54,6 +54,14 @@ class SignatureRunner(Uncopied, litert.SignatureRunner):
     def _interpreter_wrapper(self, _: Any) -> None:
         # LiteRT keeps the native interpreter here; it would count as a view of its memory, and outlive a rebuild.
         pass
+
+    def get_input_details(self) -> dict[str, dict[str, Any]]:
+        """LiteRT's records of the inputs by name, as ``Interpreter.get_input_details`` lists them."""
+        return super().get_input_details()
+
+    def get_output_details(self) -> dict[str, dict[str, Any]]:
+        """LiteRT's records of the outputs by name."""
+        return super().get_output_details()
 
     def __call__(self, **kwargs: Any) -> dict[str, np.ndarray]:
         interpreter = self._interpreter

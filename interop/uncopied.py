@@ -13,6 +13,6 @@ class Uncopied:
     def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
         """Refuse, for copy, deepcopy and pickle, which all ask here. Raises DeviceError."""
         raise DeviceError(
-            f"a {type(self).__name__} is not copied or pickled: it holds what this process has once (memory or a "
+            f"this {type(self).__name__} is not copied or pickled: it holds what this process has once (memory or a "
             "context of a GPU, a device, a file). Use the object itself, or make another one from its values"
         )

@@ -47,9 +47,17 @@ def check_taken() -> Iterator[None]:
     except ValueError as error:
         if any(words in str(error) for words in _ABOUT_ARGUMENTS):
             raise
-        newer = "Install a newer ai-edge-litert, or convert the model for this one"
-        cure = newer if "Didn't find op" in str(error) else "Download the file again"
-        raise ModelError(f"LiteRT does not take the model: {text_of(error)} {cure}") from error
+        text = text_of(error)
+        raise ModelError(f"LiteRT does not take the model: {text} {_cure(text)}") from error
+
+
+def _cure(text: str) -> str:
+    """Advice for the user of a model that LiteRT refused with this text."""
+    if "Didn't find op" not in text:
+        return "Download the file again"
+    if "'STABLEHLO_" in text:  # what a converter could not translate; LiteRT has kernels for few of these
+        return "The converter found no other operator for this layer: replace the layer, and convert the model again"
+    return "Install a newer ai-edge-litert, or convert the model for this one"
 
 
 def is_about_the_model(error: Exception) -> bool:

@@ -28,7 +28,7 @@ HOLDERS = {"video.Watch"}
 def check_refused(*values: object) -> None:
     for value in values:
         for way in WAYS:
-            with pytest.raises(fb.DeviceError, match=f"^a {type(value).__name__} is not copied or pickled: it holds"):
+            with pytest.raises(fb.DeviceError, match=f"^this {type(value).__name__} is not copied or pickled: it"):
                 way(value)
 
 

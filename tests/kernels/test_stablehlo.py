@@ -169,6 +169,13 @@ def test_several_codes_are_changed_and_others_are_not() -> None:
     assert {(op.runs_on, op.partition) for op in interpreter.delegated_ops()} == {("gpu", 0)}
 
 
+def test_an_operator_that_a_converter_could_not_translate_is_told_from_a_newer_one() -> None:
+    tensors = [T(name, (1, 2, 2, 2)) for name in "xwy"]
+    model = build(G(tensors, [Op("STABLEHLO_CONVOLUTION", [0, 1], [2])], [0, 1], [2]))
+    with pytest.raises(fb.ModelError, match=r"'STABLEHLO_CONVOLUTION' .* replace the layer, and convert"):
+        fb.Interpreter(model_content=model)
+
+
 def test_damaged_files_are_left_to_the_reader() -> None:
     model = build(G([T("x", (2,)), T("y", (2,))], [Op("STABLEHLO_CBRT", [0], [1])], [0], [1]))
     for size, place in itertools.product((4, 20, len(model) // 2), (0, 8)):
