@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 import framebind as fb
 
+from .basic_types import Array
 from .layouts import Layout, PictureShape, picture_shape
 from .sampling import Sampling, sampled
 
 COPYING = "copying mode"
 """The reason in ``fb.transfers`` for the copies from and to GL objects."""
-
-Array = npt.NDArray[Any]
 
 
 def read_input(obj: fb.GlTexture | fb.GlBuffer, sampling: Sampling, shape: tuple[int, ...], layout: Layout) -> Array:

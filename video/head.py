@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from .answers.selection import Columns, Selection
+from .basic_types import Array
 from .layouts import PictureShape
 from .model_metadata import MOST_CLASSES
 from .network_outputs import candidates_of
@@ -22,8 +22,6 @@ from .task import Fit, Model, picture_of, sampling_of
 from .vision import ssd
 from .vision.boxes import CANDIDATES, best_boxes, decode_boxes
 from .vision.framing import fitted
-
-Array = npt.NDArray[Any]
 
 
 class Found(NamedTuple):

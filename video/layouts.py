@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-Array = npt.NDArray[Any]
+from .basic_types import Array
+
 Layout = Literal["nhwc", "nchw"]
 """The order of dimensions: batch, height, width, channels, or batch, channels, height, width."""
 

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any, Literal, Protocol, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
 import framebind as fb
 
 from .answers.postprocess import Postprocess
 from .apis import GL
+from .basic_types import Array
 from .bundles import content_of, interpreter_arguments, models_of
 from .copies import FROM_ARRAY
 from .copying_mode import read_input, write_output
@@ -33,8 +33,6 @@ THREADS = os.cpu_count() or 1
 """Threads of LiteRT's CPU interpreter."""
 _TITLES = {name: title for backend in fb.list_backends() for name, title in backend.titles.items()}
 """Titles of the APIs of ``fb.Statistics.api``."""
-
-Array = npt.NDArray[Any]
 
 
 class Closing(Protocol):

@@ -7,17 +7,15 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, overload
 
 import numpy as np
-import numpy.typing as npt
 
 from .answers.candidates import Selector, candidate_graph
 from .answers.postprocess import Postprocess
 from .answers.selection import Candidates, Selection, select
+from .basic_types import Array
 from .copies import DETECTIONS
 
 SMALL = 1 << 16
 """Bytes of outputs up to which it costs less to read them than to select from them on the GPU. Not measured."""
-
-Array = npt.NDArray[Any]
 
 
 class Outputs(Sequence[Array]):

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import functools
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
+
+from .basic_types import Array
 
 Values = float | tuple[float, ...]
 """A number for all channels, or one for each."""
 Crop = tuple[float, float, float, float]
 """A rectangle of a picture: x, y, width and height in texels."""
-Array = npt.NDArray[Any]
 
 
 class Sampling(NamedTuple):

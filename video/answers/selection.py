@@ -10,12 +10,12 @@ import functools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-Array = npt.NDArray[Any]
+from ..basic_types import Array
 
 MOST = 1024
 """The most candidates that suppression examines, the best ones: an object has about ten above the least score."""

@@ -7,17 +7,15 @@ width relative to its anchor.
 from __future__ import annotations
 
 import itertools
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from ..basic_types import Array
 from ..head import Decoder, Head, decode_anchors
 from ..layouts import PictureShape
 from ..task import Fit, Match, Model, picture_of
 from ..vision import ssd
 
-Array = npt.NDArray[Any]
 LEAST, OVERLAP = 0.4, 0.5
 PAD = 0.5
 """The texel around a picture: automl fills with zeros after the normalization from -1 to 1."""

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
-
-import numpy.typing as npt
 
 from ..answers.selection import Columns, Selection
+from ..basic_types import Array
 from ..head import Decoder, Found, Head
 from ..network_outputs import candidates_of
 from ..task import Fit, Match, Model
 from ..vision import ssd
 from ..vision.boxes import CANDIDATES, best_boxes, decode_faces
 
-Array = npt.NDArray[Any]
 LEAST, OVERLAP = 0.75, 0.3
 PAD = 0.0
 """The texel around a picture: MediaPipe's graphs fill with black (BORDER_ZERO)."""

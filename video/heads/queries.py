@@ -12,12 +12,13 @@ Each query has logits and a box of centre x, centre y, width and height from 0 t
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from ..answers.selection import Columns, Selection
+from ..basic_types import Array
 from ..head import Decoder, Found, Head, Probability
 from ..network_outputs import candidates_of
 from ..sampling import Values
@@ -25,7 +26,6 @@ from ..task import Fit, Match, Model, picture_of
 from ..vision.boxes import corners
 from ..vision.yolo import as_numbers, find_rows
 
-Array = npt.NDArray[Any]
 LEAST, MOST_QUERIES = 0.5, 1000
 SOFTMAX_QUERIES = 100
 """Queries of the models whose last class is "no object"."""

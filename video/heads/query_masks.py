@@ -7,17 +7,15 @@ queries.py, with a sigmoid for each class. Masks count as prototypes, of which e
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from ..basic_types import Array
 from ..head import Decoder, Found, Head
 from ..layouts import PictureShape, is_alike
 from ..task import Fit, Match, Model, picture_of
 from . import queries
-
-Array = npt.NDArray[Any]
 
 
 class _Parts(NamedTuple):

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy.typing as npt
-
 from ..head import Decoder, Head, decode_anchors
 from ..task import Fit, Match, Model, picture_of
 from ..vision import ssd
 
-Array = npt.NDArray[Any]
 LEAST, OVERLAP = 0.5, 0.5
 
 

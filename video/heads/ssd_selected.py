@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
-import numpy.typing as npt
-
+from ..basic_types import Array
 from ..head import Decoder, Found, Head
 from ..task import Fit, Match, Model
 from ..vision import ssd
-
-Array = npt.NDArray[Any]
 
 
 def fits(model: Model) -> Fit | None:

@@ -7,17 +7,14 @@ The model decodes its boxes. Scores, their threshold and suppression are here, a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
-
-import numpy.typing as npt
 
 from ..answers.selection import Selection
+from ..basic_types import Array
 from ..head import Decoder, Found, Head
 from ..network_outputs import candidates_of
 from ..task import Fit, Match, Model, picture_of
 from ..vision.yolo import GREY, OVERLAP, Rows, find_rows, suppressed
 
-Array = npt.NDArray[Any]
 LEAST = 0.25
 """Least score of a box, ultralytics' own."""
 V5_ANCHORS, V5_OVERLAP = 3, 0.45

@@ -7,11 +7,11 @@ vision/oriented.py has their corners and overlaps.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from ..basic_types import Array
 from ..head import Decoder, Found, Head
 from ..network_outputs import candidates_of
 from ..task import Fit, Match, Model, picture_of
@@ -19,7 +19,6 @@ from ..vision.non_max_suppression import suppress
 from ..vision.oriented import bounds_of, corners_of, overlaps
 from ..vision.yolo import GREY, MOST, OVERLAP, Rows, are_pixels, as_numbers, find_rows, find_selected
 
-Array = npt.NDArray[Any]
 LEAST = 0.25
 
 

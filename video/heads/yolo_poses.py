@@ -7,15 +7,12 @@ Key points are x, y and, if each has three values, the probability that the poin
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
-import numpy.typing as npt
-
+from ..basic_types import Array
 from ..head import Decoder, Found, Head
 from ..task import Fit, Match, Model, picture_of
 from ..vision.yolo import GREY, Rows, find_rows, find_selected, objects_in, to_parts
 
-Array = npt.NDArray[Any]
 LEAST = 0.25
 PERSON = (17, 3)
 """The key points of COCO's people, if the file does not say anything: 17 of 3 values."""

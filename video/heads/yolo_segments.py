@@ -7,16 +7,13 @@ Jocher et al., "Ultralytics YOLO", 2023).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
-import numpy.typing as npt
-
+from ..basic_types import Array
 from ..head import Decoder, Found, Head
 from ..layouts import PictureShape
 from ..task import Fit, Match, Model, maps_of, picture_of
 from ..vision.yolo import GREY, Rows, find_rows, find_selected, objects_in
 
-Array = npt.NDArray[Any]
 LEAST, MOST_PROTOTYPES = 0.25, 128
 """Usual are 32 prototypes; the drawing's program grows with them."""
 

@@ -7,16 +7,13 @@ Rows are left, top, right, bottom, score and class (Wang et al., "YOLOv10: Real-
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
-import numpy.typing as npt
-
+from ..basic_types import Array
 from ..head import Decoder, Found, Head
 from ..task import Fit, Match, Model, picture_of
 from ..vision.yolo import GREY, find_selected, selected
 from .queries import RTDETR
 
-Array = npt.NDArray[Any]
 LEAST = 0.25
 
 

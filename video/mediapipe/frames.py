@@ -6,10 +6,10 @@ from collections.abc import Callable, Hashable
 from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
 import framebind as fb
 
+from ..basic_types import Array
 from ..copying_mode import COPYING
 from ..network import Mode, Network
 from ..task import Fit, Match, Model, Run
@@ -18,7 +18,6 @@ from .core.gpu_picture import gpu_picture
 from .core.gpu_tracker import Found, GpuTracker
 from .core.options import BaseOptions
 
-Array = npt.NDArray[Any]
 Things = TypeVar("Things")
 Seen = TypeVar("Seen", covariant=True)
 

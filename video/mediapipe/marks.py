@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
-
-import numpy.typing as npt
 
 import framebind as fb
 
+from ..basic_types import Array
 from ..vision.palette import Color
 from .vision import drawing_styles as styles
 from .vision.connections import FaceLandmarksConnections, PoseLandmarksConnections
 from .vision.drawing_utils import WHITE_COLOR, DrawingSpec
-
-Array = npt.NDArray[Any]
 
 USUAL = 480
 """Shorter side, in pixels, of pictures for which MediaPipe's sizes of lines and circles are right."""

@@ -7,16 +7,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 import framebind as fb
 
+from ..basic_types import Array
 from ..vision.run_lengths import decode
 
 if TYPE_CHECKING:
     import supervision
-
-Array = npt.NDArray[Any]
 
 
 def to_detections(rows: Iterable[Mapping[str, Any]], classes: Sequence[str] = ()) -> supervision.Detections:

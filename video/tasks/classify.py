@@ -7,17 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 import framebind as fb
 
+from ..basic_types import Array
 from ..sampling import Crop, Values
 from ..task import Finder, Fit, Match, Model, Run, VideoTask, picture_of, sampling_of
 from ..vision.captions import GROUND, text_height
 from ..vision.labels import read_labels
 from ..vision.palette import Color
-
-Array = npt.NDArray[Any]
 
 SHOWN = 5
 """Number of classes that are shown."""

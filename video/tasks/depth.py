@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 import framebind as fb
 
+from ..basic_types import Array
 from ..copies import MASKS
 from ..layouts import PictureShape
 from ..sampling import Values, resample
@@ -37,8 +38,6 @@ from ..task import (
     sampling_of,
 )
 from ..vision.reduction import Reduction, smooth
-
-Array = npt.NDArray[Any]
 
 IMAGENET = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 """Mean and standard deviation of ImageNet's pictures, from 0 to 1, by which MiDaS and Depth Anything normalize."""

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 import framebind as fb
 
+from ..basic_types import Array
 from ..head import Found, in_pixels, sound
 from ..heads import best_fit, decoder_of
 from ..sampling import Crop, Values
@@ -21,8 +21,6 @@ from ..vision.labels import add_names, class_names
 from ..vision.non_max_suppression import overlaps
 from ..vision.one_euro import OneEuro
 from ..vision.palette import palette
-
-Array = npt.NDArray[Any]
 
 SAME_OBJECT_OVERLAP = 0.3
 """Least overlap (intersection over union) of the boxes of one object in two successive frames."""

@@ -11,21 +11,18 @@ import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 import framebind as fb
 
+from ..basic_types import Array
 from ..layouts import PictureShape, map_shape, picture_shape
 from ..models import DEFAULT_STYLE, find_model
 from ..network import Network, shapes
 from ..sampling import Values
 from ..task import Drawing, Fit, Match, Model, Scene, Variant, VideoTask, sampling_of
 from ..vision.pictures import photographs_of_skimage, read_picture, shrink
-
-Array = npt.NDArray[Any]
 
 NAMES = {
     "coffee.png": "coffee cup", "rocket.jpg": "night sky", "ihc.png": "golden tissue", "retina.jpg": "red eye",

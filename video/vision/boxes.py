@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from ..answers.selection import Candidates
+from ..basic_types import Array
 from .non_max_suppression import suppress
 from .ssd import FACE_SIDE
-
-Array = npt.NDArray[Any]
 
 MOST_BOXES = 50
 """The most boxes that are kept."""

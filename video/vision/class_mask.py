@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from ..answers.classes import STAY, ClassNumbers
+from ..basic_types import Array
 from ..layouts import PictureShape
 from ..network_outputs import Outputs
-
-Array = npt.NDArray[Any]
 
 
 class ClassMask:

@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from ..answers.prototypes import PrototypeSums
+from ..basic_types import Array
 from ..sampling import Crop
-
-Array = npt.NDArray[Any]
 
 
 class Part(NamedTuple):

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from numpy.lib.stride_tricks import sliding_window_view
 
 import framebind as fb
 
+from ..basic_types import Array
 from .masks import FLOOR, RADIUS, RANGE, SPATIAL
 
-Array = npt.NDArray[Any]
 _BLOCKS = 256
 """Blocks whose weights are computed at once: 380 KB of 720p and a mask of 256x256 stay in the CPU's cache."""
 _LEAST = np.float32(np.log(FLOOR))

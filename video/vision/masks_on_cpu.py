@@ -5,14 +5,11 @@ They are enlarged bilinearly, because the picture, whose edges masks.py follows,
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
 
+from ..basic_types import Array
 from .masks import MEMORY
-
-Array = npt.NDArray[Any]
 
 
 class CpuMask:

@@ -6,18 +6,16 @@ The same pictures are drawn on textures by ``effects.py`` and ``tasks/segment.py
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 import framebind as fb
 
+from ..basic_types import Array
 from .joint_bilateral import Enlarger, extremes
 from .masks import NOBODY, OPACITY, PERSON_FROM
 from .palette import Color
-
-Array = npt.NDArray[Any]
 
 
 class MaskPainter:

@@ -6,9 +6,8 @@ import math
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-Array = npt.NDArray[Any]
+from ..basic_types import Array
 
 SECONDS = 1 / 30
 """Assumed time per frame, so that a recording is the same on a slow machine."""

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-Array = npt.NDArray[Any]
+from ..basic_types import Array
 
 FACE_SIDE = 128
 """Side of face_detection_front's input in pixels; its outputs are in these units."""

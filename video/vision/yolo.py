@@ -7,18 +7,17 @@ YOLO", 2023). In some exports they are in pixels of the input, in others from 0 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from ..answers.selection import Candidates, Columns, Selection
+from ..basic_types import Array
 from ..layouts import PictureShape
 from ..network_outputs import candidates_of
 from .boxes import corners
 from .non_max_suppression import suppress
-
-Array = npt.NDArray[Any]
 
 STRIDES = ((8, 16, 32), (8, 16, 32, 64), (4, 8, 16, 32))
 """Pixels of the input between two cells of each layer: of usual models, of "p6" and of "p2"."""

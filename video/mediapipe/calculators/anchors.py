@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from itertools import groupby
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from ...basic_types import Array
 from ...vision.ssd import grid
-
-Array = npt.NDArray[Any]
 
 
 def anchor_middles(side: int, strides: tuple[int, ...], per_layer: int = 2) -> Array:

@@ -13,9 +13,8 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-Array = npt.NDArray[Any]
+from ...basic_types import Array
 
 
 @cache

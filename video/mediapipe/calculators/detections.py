@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from ...basic_types import Array
 from .c_math import sigmoid
-
-Array = npt.NDArray[Any]
 
 MOST_LOGIT = 100.0
 """The limit of a score before the sigmoid (``score_clipping_thresh``)."""

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from ...basic_types import Array
 from .procrustes import similarity
-
-Array = npt.NDArray[Any]
 
 FIELD_OF_VIEW = math.radians(63)
 """Vertical angle of the camera that MediaPipe assumes; its near plane is 1 away."""

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-Array = npt.NDArray[Any]
+from ...basic_types import Array
 
 
 def gesture_landmarks(landmarks: Array, rotation: float, size: tuple[int, int] | None = None) -> Array:

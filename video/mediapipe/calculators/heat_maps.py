@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
 
+from ...basic_types import Array
 from .c_math import sigmoid
-
-Array = npt.NDArray[Any]
 
 KERNEL = 7
 """Cells of the square in which the mean is taken."""

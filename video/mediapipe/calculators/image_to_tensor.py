@@ -7,15 +7,12 @@ letterbox.
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from ...basic_types import Array, Size
 from .c_math import cosine, sine
-
-Array = npt.NDArray[Any]
-Size = tuple[int, int]
 
 WHOLE = np.array([0.5, 0.5, 1, 1, 0], np.float32)
 """The region that is the whole picture."""

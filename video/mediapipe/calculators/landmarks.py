@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from ...basic_types import Array
 from .c_math import cosine, sigmoid, sine
-
-Array = npt.NDArray[Any]
 
 
 def decode_landmarks(values: Array, count: int, side: int, depth: float = 1.0) -> Array:

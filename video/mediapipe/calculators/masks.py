@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
 
+from ...basic_types import Array, Size
 from .image_to_tensor import STEPS
-
-Array = npt.NDArray[Any]
-Size = tuple[int, int]
 
 FINE = 1024
 """Steps per pixel to which the parts of a coordinate are rounded (OpenCV's AB_SCALE)."""

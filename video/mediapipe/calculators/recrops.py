@@ -6,14 +6,12 @@ Rectangles are those of ``rectangles.py``; ``size`` is the picture's (width, hei
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from .rectangles import Size, box_rectangles, landmark_rectangle, rotations, transform_rectangles
-
-Array = npt.NDArray[Any]
+from ...basic_types import Array, Size
+from .rectangles import box_rectangles, landmark_rectangle, rotations, transform_rectangles
 
 FACE_POINTS = 11
 """The first landmarks of a person are those of the face."""

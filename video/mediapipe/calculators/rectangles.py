@@ -7,15 +7,11 @@ picture's (width, height) in pixels.
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from ...basic_types import Array, Size
 from .c_math import angle_of, cosine, sine
-
-Array = npt.NDArray[Any]
-Size = tuple[int, int]
 
 HAND_KNUCKLES = (0, 1, 2, 3, 5, 6, 9, 10, 13, 14, 17, 18)
 """The landmarks of a hand that bound its rectangle: wrist, thumb's base, and two joints of each finger."""

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import cv2
 import numpy as np
-import numpy.typing as npt
 
+from ...basic_types import Array, Size
 from ...vision.ssd import sigmoid
-
-Array = npt.NDArray[Any]
-Size = tuple[int, int]
 
 BACKGROUND = 255
 """The category of pixels outside of the only class."""

@@ -6,9 +6,8 @@ import math
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-Array = npt.NDArray[Any]
+from ...basic_types import Array
 
 LEAST_SCALE = 1e-6
 """Size of an object, in pixels, below which nothing is filtered."""

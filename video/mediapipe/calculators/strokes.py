@@ -8,14 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
-from typing import Any
 
 import cv2
 import numpy as np
-import numpy.typing as npt
 
-Array = npt.NDArray[Any]
-Size = tuple[int, int]
+from ...basic_types import Array, Size
+
 Point = tuple[float, float]
 
 ADDS, REMOVES, LASSO = 0, 1, 2

@@ -6,14 +6,10 @@ section 3.3): a group of overlapping boxes becomes their mean, weighted by their
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
 
+from ...basic_types import Array
 from .detections import Detections
-
-Array = npt.NDArray[Any]
 
 
 def overlaps(box: Array, others: Array) -> Array:

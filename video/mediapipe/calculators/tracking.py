@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
 
+from ...basic_types import Array, Size
 from .suppression import overlaps
-
-Array = npt.NDArray[Any]
-Size = tuple[int, int]
 
 NO_RECTANGLES = np.zeros((0, 5), np.float32)
 LIKE = 0.2

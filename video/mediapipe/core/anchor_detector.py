@@ -5,15 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from ...basic_types import Array
 from ..calculators.anchors import anchor_middles
 from ..calculators.detections import Detections, decode_detections, project_detections, without_bars
 from ..calculators.image_to_tensor import WHOLE, region_matrix, region_of
 from ..calculators.suppression import suppress_weighted
 from .network import TaskNetwork
-
-Array = npt.NDArray[Any]
 
 
 class AnchorDetector:

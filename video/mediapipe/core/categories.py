@@ -7,12 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from ...basic_types import Array
 from .containers import Category
 from .errors import TaskError
-
-Array = npt.NDArray[Any]
 
 
 @dataclass

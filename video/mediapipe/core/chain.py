@@ -7,16 +7,14 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 import framebind as fb
 
 from ...answers.postprocess import Postprocess
+from ...basic_types import Array, Size
 from ...copies import DETECTIONS
 from ..calculators.image_to_tensor import STEPS
-from .chain_models import ROWS, ChainModels, Normalization, Size, letterbox, sampled_region
-
-Array = npt.NDArray[Any]
+from .chain_models import ROWS, ChainModels, Normalization, letterbox, sampled_region
 
 MOST_FREQUENCIES = 64
 """Frequencies whose buffers are kept."""

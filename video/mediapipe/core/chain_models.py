@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from ...basic_types import Array, Size
 from ...model_metadata import ModelMetadata, read_metadata
 from ..calculators.image_to_tensor import WHOLE, region_matrix, region_of
-
-Array = npt.NDArray[Any]
-Size = tuple[int, int]
-"""The width and height of a picture."""
 
 ROWS = "rows"
 """The name of the first output of ``look``."""

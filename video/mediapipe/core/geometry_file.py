@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 import framebind as fb
 
 from ..calculators.face_geometry import CanonicalFace
 from .protobuf import fields
-
-Array = npt.NDArray[Any]
 
 MOST_POINTS = 1 << 16
 """Most values of the mesh that are read."""

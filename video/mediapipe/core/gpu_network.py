@@ -8,16 +8,15 @@ from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
 import framebind as fb
 
+from ...basic_types import Array
 from ...copies import DETECTIONS
 from ..calculators.image_to_tensor import STEPS, WHOLE, Region, region_matrix
 from .chain_models import Normalization, sampled_region
 from .gpu_picture import GpuPicture
 
-Array = npt.NDArray[Any]
 Result = TypeVar("Result")
 Process = Callable[[Any, Array, int | None], Result]
 

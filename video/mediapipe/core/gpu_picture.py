@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 import framebind as fb
 
 from ...apis import APIS, api_of
+from ...basic_types import Size
 from .errors import TaskError
 
-Size = tuple[int, int]
 _CHANNELS = (3, 4)
 
 

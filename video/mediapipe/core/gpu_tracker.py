@@ -7,17 +7,16 @@ from functools import partial
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
 import framebind as fb
 
+from ...basic_types import Array, Size
 from .chain import Chain
-from .chain_models import ChainModels, Size
+from .chain_models import ChainModels
 from .errors import TaskError
 from .gpu_picture import GpuPicture
 from .written_masks import check_masks
 
-Array = npt.NDArray[Any]
 Result = TypeVar("Result")
 HERTZ = 30.0
 """The frequency of frames before it is known, as the One-Euro filter has it."""

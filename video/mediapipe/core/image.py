@@ -6,11 +6,9 @@ import enum
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from ...basic_types import Array
 from .errors import MissingModelError, TaskError
-
-Array = npt.NDArray[Any]
 
 
 class ImageFormat(enum.IntEnum):

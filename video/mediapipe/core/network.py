@@ -7,18 +7,16 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 import framebind as fb
 
+from ...basic_types import Array
 from ...model_metadata import ModelMetadata, read_metadata
 from ..calculators.image_to_tensor import Region, crop_region
 from .chain_models import Normalization, named_normalization
 from .gpu_network import GpuNetwork
 from .gpu_picture import GpuPicture
 from .options import BaseOptions
-
-Array = npt.NDArray[Any]
 
 MOST_PIXELS = 1 << 22
 """The most pixels of an input: a damaged file may claim any number, and the networks of tasks have 512x512 at most."""

@@ -9,8 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar, runtime_checkable
 
-import numpy.typing as npt
-
+from ...basic_types import Array
 from ..calculators.image_to_tensor import WHOLE
 from .errors import TaskError
 from .gpu_network import WholePictures
@@ -22,7 +21,6 @@ from .options import BaseOptions, ImageProcessingOptions, VisionTaskRunningMode,
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-Array = npt.NDArray[Any]
 Result = TypeVar("Result")
 Options = TypeVar("Options")
 

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from ...basic_types import Array
 from ..calculators.tracking import NO_RECTANGLES, associate
-
-Array = npt.NDArray[Any]
 
 
 class Tracker:

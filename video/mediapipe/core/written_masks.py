@@ -8,8 +8,9 @@ from typing import Any
 import framebind as fb
 
 from ...answers.postprocess import Postprocess
+from ...basic_types import Size
 from .errors import TaskError
-from .gpu_picture import GpuPicture, Size
+from .gpu_picture import GpuPicture
 
 
 def check_masks(masks: Sequence[Any], count: int) -> tuple[Any, ...]:

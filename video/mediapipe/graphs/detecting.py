@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
-
-import numpy.typing as npt
 
 from ...answers.graph import AnswerGraph
+from ...basic_types import Array
 from ...embedded_network import input_side
 from ..calculators.anchors import anchor_middles
 from .detections import best_detections, decoding
@@ -21,9 +19,6 @@ from .tracks import (
     place_matrix,
     regions,
 )
-
-Array = npt.NDArray[Any]
-
 
 MOST_FOUND = 16
 """The most things that are found, if all are joined."""

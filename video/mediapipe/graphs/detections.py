@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
 
 from ...answers.graph import AnswerGraph
+from ...basic_types import Array
 
-Array = npt.NDArray[Any]
 LEAST = 1e-30
 """The least divisor."""
 

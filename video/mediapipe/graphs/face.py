@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
 
 from ...answers.graph import AnswerGraph
+from ...basic_types import Size
 from ..calculators.blendshapes import LANDMARKS as BLENDSHAPE_POINTS
 from .detecting import Kind, Settings
 from .landmarks import bounds, object_scale, project, smooth
-from .tracks import COLUMNS, Size, box_tracks, place_matrix, regions, without_overlapped
+from .tracks import COLUMNS, box_tracks, place_matrix, regions, without_overlapped
 
-Array = npt.NDArray[Any]
 COUNT, BLENDSHAPES = 478, 52
 EYES = 33, 263
 MARGIN = 1.5

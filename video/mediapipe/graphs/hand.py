@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from ...answers.graph import AnswerGraph
 from ..calculators.rectangles import HAND_KNUCKLES
@@ -26,7 +24,6 @@ from .tracks import (
     without_overlapped,
 )
 
-Array = npt.NDArray[Any]
 COUNT, DEPTH = 21, 0.4
 PALM = Kind(
     strides=(8, 16, 16, 16), points=7, overlap=0.3, line=(0, 2), target=90.0, scale=2.6, shift=-0.5,

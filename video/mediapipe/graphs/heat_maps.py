@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
 
 from ...answers.graph import AnswerGraph
+from ...basic_types import Array
 from ..calculators.heat_maps import KERNEL, LEAST_CONFIDENCE
 from .detections import LEAST
 
-Array = npt.NDArray[Any]
 REACH = KERNEL // 2
 NOTHING = -1e3
 """A logit whose probability is 0 in float32."""

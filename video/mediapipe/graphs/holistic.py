@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from ...answers.graph import AnswerGraph
+from ...basic_types import Array, Size
 from ...embedded_network import input_side
 from ..calculators.anchors import anchor_middles
 from ..calculators.recrops import FACE, FACE_POINTS, HAND, LEFT_EYE, RIGHT_EYE, Requirements
 from . import face, hand, pose
 from .detections import LEAST, best_detections, decoding
 from .landmarks import bounds, project, turned_world
-from .tracks import COLUMNS, Size, box_tracks, circle_tracks, place_matrix, regions, turned_line
+from .tracks import COLUMNS, box_tracks, circle_tracks, place_matrix, regions, turned_line
 
-Array = npt.NDArray[Any]
 HANDS = (15, 17, 19), (16, 18, 20)
 """A person's landmarks of the left hand and of the right one: wrist, little finger, index finger."""
 MOST = 1e30

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from ...answers.graph import AnswerGraph
+from ...basic_types import Array
 from .tracks import COLUMNS, corner_matrix, direction_of
 
-Array = npt.NDArray[Any]
 LEAST_SCALE = 1e-6
 ROTATION = np.array([[[1, 0], [0, 1]], [[0, 1], [-1, 0]]])
 """From cosine and sine to the matrix (2, 2) that turns rows x, y."""

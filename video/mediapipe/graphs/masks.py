@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from ...answers.graph import AnswerGraph
+from ...basic_types import Array, Size
 from ..calculators.image_to_tensor import STEPS
 from ..calculators.masks import FINE, KEPT, LEAST_AREA, UNCERTAINTY
 from .detections import LEAST
-from .tracks import COLUMNS, Size, corner_matrix
+from .tracks import COLUMNS, corner_matrix
 
-Array = npt.NDArray[Any]
 OPTIONS = struct.Struct("<5i")
 """The options of WarpAffine: the number of the mask, height and width, and the steps of parts and of coordinates."""
 

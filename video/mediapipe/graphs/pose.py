@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from ...answers.graph import AnswerGraph
+from ...basic_types import Array, Size
 from .detecting import Kind, Settings
 from .heat_maps import refine
 from .landmarks import ROTATION, projection, rotation_of, smooth
 from .masks import mixed, warp
-from .tracks import COLUMNS, Size, circle_matrix, circle_tracks, corner_matrix, regions, without_overlapped
+from .tracks import COLUMNS, circle_matrix, circle_tracks, corner_matrix, regions, without_overlapped
 
-Array = npt.NDArray[Any]
 COUNT, ALL = 33, 39
 VALUES = 8
 """Numbers of a landmark: x, y and z in pixels, visibility and presence, x, y and z in metres."""

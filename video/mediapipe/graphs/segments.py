@@ -7,11 +7,11 @@ from collections.abc import Iterator
 import framebind as fb
 
 from ...answers.graph import AnswerGraph
+from ...basic_types import Size
 from ...embedded_network import embedded
 from ..calculators.segments import BACKGROUND
 
 Shape = tuple[int, int, int]
-Size = tuple[int, int]
 HALF = 0.5
 
 

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from ...answers.graph import AnswerGraph
+from ...basic_types import Array, Size
 from .detections import LEAST, box_areas, is_above
 
-Array = npt.NDArray[Any]
-Size = tuple[int, int]
 COLUMNS = 8
 """Numbers of a track, and of a region."""
 

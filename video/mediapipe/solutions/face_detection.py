@@ -5,8 +5,7 @@ from __future__ import annotations
 import enum
 from typing import Any, NamedTuple
 
-import numpy.typing as npt
-
+from ...basic_types import Array
 from ..calculators.image_to_tensor import WHOLE
 from ..core.anchor_detector import AnchorDetector
 from ..core.asset import read_files, read_network
@@ -17,8 +16,6 @@ from ..vision.face_detector import POINTS, face_detector
 from ..vision.face_landmarker import DETECTOR
 from . import messages
 from .solution import Solution, model_of
-
-Array = npt.NDArray[Any]
 
 FULL_RANGE = "face_detection_full_range_sparse.tflite"
 FULL_RANGE_CONFIDENCE = 0.6

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import numpy.typing as npt
-
 from ..calculators.image_to_tensor import WHOLE
 from ..core.gpu_tracker import Found, GpuTracker
 from ..core.options import VisionTaskRunningMode as RunningMode
@@ -13,8 +11,6 @@ from ..vision.connections import FaceLandmarksConnections as Lines
 from ..vision.face_landmarker import Face, FaceLandmarkerOptions, FacePipeline
 from .messages import landmark_list
 from .solution import Solution, model_of
-
-Array = npt.NDArray[Any]
 
 FACEMESH_NUM_LANDMARKS = 468
 FACEMESH_NUM_LANDMARKS_WITH_IRISES = 478

@@ -6,8 +6,8 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from ...basic_types import Array
 from ..calculators.image_to_tensor import WHOLE
 from ..calculators.rectangles import box_rectangles, transform_rectangles
 from ..calculators.tracking import associate
@@ -39,7 +39,6 @@ from .solution import Solution, model_of
 
 __all__ = ["HAND_CONNECTIONS", "FoundHands", "HandLandmark", "Hands"]
 
-Array = npt.NDArray[Any]
 
 HAND_CONNECTIONS = frozenset(map(tuple, Lines.HAND_CONNECTIONS))
 HAND_PALM_CONNECTIONS = tuple(map(tuple, Lines.HAND_PALM_CONNECTIONS))

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import numpy.typing as npt
-
+from ...basic_types import Array
 from ..calculators.image_to_tensor import WHOLE
 from ..core.asset import read_files
 from ..core.chain_models import ChainModels
@@ -26,7 +25,6 @@ from .solution import Solution, model_of
 
 __all__ = ["POSE_CONNECTIONS", "Person", "Pose", "PoseLandmark"]
 
-Array = npt.NDArray[Any]
 
 POSE_CONNECTIONS = frozenset(map(tuple, PoseLandmarksConnections.POSE_LANDMARKS))
 COMPLEXITIES = ("lite", "full", "heavy")

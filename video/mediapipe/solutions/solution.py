@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
+from ...basic_types import Array
 from ...models import model_folders
 from ..core.errors import MissingModelError, TaskError
 from ..core.gpu_network import WholePictures
@@ -19,7 +19,6 @@ from ..core.options import BaseOptions
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-Array = npt.NDArray[Any]
 Result = TypeVar("Result")
 
 FRAME = 1000 / 30

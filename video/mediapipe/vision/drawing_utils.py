@@ -11,11 +11,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from ...basic_types import Array
 from ..core.errors import TaskError
 
-Array = npt.NDArray[Any]
 Color = tuple[int, int, int]
 
 WHITE_COLOR = (224, 224, 224)

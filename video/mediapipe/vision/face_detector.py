@@ -6,8 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import numpy.typing as npt
-
+from ...basic_types import Array
 from ..calculators.detections import Detections
 from ..core.anchor_detector import AnchorDetector
 from ..core.asset import read_network
@@ -16,8 +15,6 @@ from ..core.gpu_network import WholePictures
 from ..core.network import TaskNetwork
 from ..core.options import BaseOptions, VisionTaskRunningMode, check_share
 from ..core.task import DetectingTask
-
-Array = npt.NDArray[Any]
 
 FaceDetectorResult = DetectionResult
 

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 import framebind as fb
 
+from ...basic_types import Array
 from ...vision.ssd import sigmoid
 from ..calculators.blendshapes import NAMES, blendshape_points
 from ..calculators.face_geometry import face_matrix
@@ -37,8 +38,6 @@ from ..graphs.detecting import Settings
 from .connections import FaceLandmarksConnections as FaceLandmarksConnections  # MediaPipe's module has it, too
 from .face_chain import face_models
 from .face_detector import face_detector
-
-Array = npt.NDArray[Any]
 
 Blendshapes = enum.IntEnum(
     "Blendshapes",

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from ...basic_types import Array
 from ...bundles import read_bundle
 from ..calculators.gestures import gesture_landmarks
 from ..core.asset import read_files
@@ -19,8 +19,6 @@ from ..core.network import TaskNetwork
 from ..core.options import BaseOptions, ImageProcessingOptions, VisionTaskRunningMode
 from ..core.task import Picture, VisionTask
 from .hand_landmarker import Hand, HandLandmarkerOptions, HandPipeline, side_of
-
-Array = npt.NDArray[Any]
 
 HANDS, GESTURES = "hand_landmarker.task", "hand_gesture_recognizer.task"
 EMBEDDER, CANNED, CUSTOM = (

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from ...basic_types import Size
 from ...embedded_network import input_side
-from ..core.chain_models import ChainModels, Size, letterbox, normalization_of
+from ..core.chain_models import ChainModels, letterbox, normalization_of
 from ..graphs.detecting import Kind, Settings, detecting
 from ..graphs.hand import COUNT, PALM, looking
 

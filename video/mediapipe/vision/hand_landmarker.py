@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from ...basic_types import Array
 from ..calculators.image_to_tensor import region_of
 from ..calculators.landmarks import decode_landmarks, project_in_square, turn_world_landmarks
 from ..calculators.rectangles import box_rectangles, hand_rectangle, transform_rectangles
@@ -26,8 +26,6 @@ from ..graphs.detecting import Settings
 from .connections import HandLandmarksConnections as HandLandmarksConnections  # MediaPipe's module has it, too
 from .hand_chain import hand_models
 from .landmark_names import HandLandmark as HandLandmark
-
-Array = npt.NDArray[Any]
 
 DETECTOR, LANDMARKS = "hand_detector.tflite", "hand_landmarks_detector.tflite"
 PALM_STRIDES = (8, 16, 16, 16)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from ...basic_types import Size
 from ...embedded_network import input_side
-from ..core.chain_models import ROWS, ChainModels, Part, Sight, Size, normalization_of
+from ..core.chain_models import ROWS, ChainModels, Part, Sight, normalization_of
 from ..graphs.detecting import Settings
 from ..graphs.holistic import PartSettings, finding, looking, naming
 from ..graphs.pose import Steady

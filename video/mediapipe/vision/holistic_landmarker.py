@@ -6,10 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import numpy.typing as npt
-
 import framebind as fb
 
+from ...basic_types import Array
 from ..calculators.blendshapes import NAMES, blendshape_points
 from ..core.asset import read_files
 from ..core.chain_models import ChainModels
@@ -33,8 +32,6 @@ from .holistic_parts import HandRecrop, HolisticFace, HolisticHand, HolisticPose
 from .pose_landmarker import DETECTOR as POSE_DETECTOR
 from .pose_landmarker import LANDMARKS as POSE_LANDMARKS
 from .pose_landmarker import Pose, PoseLandmarks, pose_detector, pose_of
-
-Array = npt.NDArray[Any]
 
 RECROP = "hand_roi_refinement.tflite"
 FRAME = 1000 / 30

@@ -6,8 +6,8 @@ import math
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from ...basic_types import Array, Size
 from ..calculators.image_to_tensor import region_matrix, region_of
 from ..calculators.landmarks import project_landmarks
 from ..calculators.masks import smooth_mask
@@ -19,7 +19,7 @@ from ..calculators.recrops import (
     hand_rectangle_of_pose,
     still_holds,
 )
-from ..calculators.rectangles import Size, alignment_rectangles, landmark_rectangle, transform_rectangles
+from ..calculators.rectangles import alignment_rectangles, landmark_rectangle, transform_rectangles
 from ..calculators.smoothing import LandmarkFilter
 from ..core.anchor_detector import AnchorDetector
 from ..core.network import TaskNetwork
@@ -27,8 +27,6 @@ from .face_landmarker import EYES, MARGIN, FaceLandmarks
 from .hand_landmarker import Hand, HandLandmarks, next_hand
 from .landmark_names import PoseLandmark
 from .pose_landmarker import Pose, PoseFilter, PoseLandmarks, next_pose, pose_rectangles
-
-Array = npt.NDArray[Any]
 
 LEAST_VISIBILITY = 0.1
 """Visibility of a wrist below which its hand is not looked for."""

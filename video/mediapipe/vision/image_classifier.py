@@ -6,8 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import numpy.typing as npt
-
+from ...basic_types import Array
 from ..calculators.image_to_tensor import region_of
 from ..core.asset import read_network
 from ..core.categories import CategoryFilter
@@ -17,8 +16,6 @@ from ..core.image import Image
 from ..core.network import TaskNetwork
 from ..core.options import BaseOptions, ImageProcessingOptions, VisionTaskRunningMode
 from ..core.task import VisionTask
-
-Array = npt.NDArray[Any]
 
 ImageClassifierResult = ClassificationResult
 

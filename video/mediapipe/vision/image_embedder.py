@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from ...basic_types import Array
 from ..calculators.image_to_tensor import region_of
 from ..core.asset import read_network
 from ..core.containers import Embedding, EmbeddingResult
@@ -18,8 +18,6 @@ from ..core.image import Image
 from ..core.network import TaskNetwork
 from ..core.options import BaseOptions, ImageProcessingOptions, VisionTaskRunningMode
 from ..core.task import VisionTask
-
-Array = npt.NDArray[Any]
 
 ImageEmbedderResult = EmbeddingResult
 

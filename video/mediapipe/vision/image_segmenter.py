@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 import framebind as fb
 
+from ...basic_types import Array
 from ..calculators.image_to_tensor import region_of
 from ..calculators.segments import activated, category_mask, confidence_masks
 from ..core.asset import read_network
@@ -23,8 +23,6 @@ from ..core.options import BaseOptions, ImageProcessingOptions, VisionTaskRunnin
 from ..core.task import Options, VisionTask
 from ..core.written_masks import WrittenMasks
 from ..graphs.segments import marked_network, masks_of
-
-Array = npt.NDArray[Any]
 
 
 @dataclass

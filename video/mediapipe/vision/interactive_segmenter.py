@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 import framebind as fb
 
 from ...answers.postprocess import Postprocess
+from ...basic_types import Array
 from ...copies import DETECTIONS
 from ..calculators.image_to_tensor import WHOLE, crop_region, region_of
 from ..calculators.segments import confidence_masks
@@ -32,7 +32,6 @@ from ..graphs.segments import masks_of
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-Array = npt.NDArray[Any]
 
 ENCODER, DECODER = "interactive_segmentation_encoder.int8.tflite", "interactive_segmentation_decoder.int8.tflite"
 METADATA = "metadata.pb"

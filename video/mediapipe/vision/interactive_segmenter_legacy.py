@@ -5,19 +5,17 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import cv2
 import numpy as np
-import numpy.typing as npt
 
+from ...basic_types import Array
 from ..core.containers import NormalizedKeypoint
 from ..core.errors import TaskError
 from ..core.image import Image
 from ..core.options import BaseOptions, ImageProcessingOptions, VisionTaskRunningMode
 from .image_segmenter import ImageSegmenterResult, SegmenterPipeline, SegmentingTask
-
-Array = npt.NDArray[Any]
 
 SIDE = 512
 """Pixels of the input that MediaPipe assumes for the width of the dot."""

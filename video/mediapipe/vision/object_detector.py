@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from ...basic_types import Array
 from ...vision.ssd import is_selected, selected
 from ..calculators.detections import Detections, project_detections
 from ..calculators.image_to_tensor import region_matrix, region_of
@@ -21,8 +21,6 @@ from ..core.network import TaskNetwork
 from ..core.options import BaseOptions, VisionTaskRunningMode
 from ..core.task import DetectingTask
 from .face_detector import pixel_box
-
-Array = npt.NDArray[Any]
 
 ObjectDetectorResult = DetectionResult
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from ...basic_types import Size
 from ...embedded_network import input_side
-from ..core.chain_models import ChainModels, Size, letterbox, normalization_of
+from ..core.chain_models import ChainModels, letterbox, normalization_of
 from ..graphs.detecting import Settings, detecting
 from ..graphs.pose import COUNT, PERSON, VALUES, Further, Steady, looking
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from ...basic_types import Array
 from ...vision.ssd import sigmoid
 from ..calculators.detections import Detections
 from ..calculators.heat_maps import refine_landmarks
@@ -32,8 +32,6 @@ from ..graphs.pose import VALUES
 from .connections import PoseLandmarksConnections as PoseLandmarksConnections  # MediaPipe's module has it, too
 from .landmark_names import PoseLandmark as PoseLandmark
 from .pose_chain import pose_models
-
-Array = npt.NDArray[Any]
 
 DETECTOR, LANDMARKS = "pose_detector.tflite", "pose_landmarks_detector.tflite"
 STRIDES = (8, 16, 32, 32, 32)
