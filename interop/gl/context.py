@@ -97,7 +97,7 @@ class GlContext(BaseContext):
         self.settings: dict[str, tuple[Any, ...]] = {}
         """The host's settings that each kind of work has here, once it was asked for: see settings.py."""
         self.gl = GlApi(platform.find)
-        self.objects = OwnedObjects(self.gl)
+        self.objects = OwnedObjects(self.gl, self.parts_kept)
         self._mark: int | None = None
         """A GL object in another library's context. It exists as long as that context does."""
         self._label, self._label_found = b"", ctypes.create_string_buffer(_LABEL_BYTES + 1)

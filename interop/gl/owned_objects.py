@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Literal
 
 from .api import GlApi
@@ -25,8 +25,8 @@ _GENERATORS = {kind: name.replace("Delete", "Gen") for kind, name in _DELETERS.i
 class OwnedObjects:
     """Generates the names of one context's objects, and deletes them on its thread with the context current."""
 
-    def __init__(self, gl: GlApi) -> None:
-        self._gl = gl
+    def __init__(self, gl: GlApi, parts_kept: Sequence[object]) -> None:
+        self._gl, self._parts_kept = gl, parts_kept
         self.deletions: deque[tuple[Kind, int]] = deque()
         """The objects that the next ``drain`` deletes."""
         self._made_once: dict[tuple[Kind, str], int] = {}
@@ -50,8 +50,11 @@ class OwnedObjects:
         self.deletions.append((kind, name))
 
     def drain(self) -> None:
-        """Delete the queued objects. Call it on the context's thread, with the context current."""
-        while self.deletions:
+        """Delete the queued objects. Call it on the context's thread, with the context current.
+
+        Inside a block that restores state (state.py) they stay queued: it may bind one of them again.
+        """
+        while self.deletions and not self._parts_kept:
             kind, name = self.deletions.popleft()
             self.live[kind] -= 1
             if kind == "buffer":

@@ -400,6 +400,20 @@ def test_drawing_refuses_what_cannot_be_drawn(context: fb.GlContext) -> None:
         program.draw(target, {"frame": texture})
 
 
+def test_what_is_freed_stays_as_long_as_it_will_be_bound_again(context: fb.GlContext) -> None:
+    """A read binds the framebuffer again that was bound before, and makes one of its own meanwhile. What is freed is
+    often deleted then, whenever it is collected.
+    """
+    texture, freed = fb.GlTexture(4, 4), fb.GlTexture(4, 4)
+    context.gl.glBindFramebuffer(GL.FRAMEBUFFER, freed.framebuffer())
+    live = context.objects.live["framebuffer"]
+    freed.release()
+    texture.read()
+    assert context.gl.clear_errors() == [] and context.objects.live["framebuffer"] == live + 1
+    context.objects.drain()
+    assert context.objects.live["framebuffer"] == live and context.gl.integer(GL.DRAW_FRAMEBUFFER_BINDING) == 0
+
+
 def test_letterboxing_keeps_the_shape_and_centres() -> None:
     assert letterbox((640, 480), (640, 480)) == (0, 0, 640, 480)
     assert letterbox((640, 480), (800, 480)) == (80, 0, 640, 480)
