@@ -499,15 +499,18 @@ def test_kernels_of_another_device_are_refused(device: ClDevice) -> None:
 
 
 def test_kernels_are_compiled_once_per_context(cl_context: fb.cl.ClContext) -> None:
-    gc.collect()  # delegates that other tests left hold the context's device
-    first, second = open_device("opencl"), open_device("opencl")
-    assert first is second and isinstance(first, ClDevice) and first.context is cl_context
-    steps, _ = chain(first, SHAPE)
-    assert second.kernel(steps[0].kernel.source) is steps[0].kernel
-    first.close()
-    assert second.kernel(steps[0].kernel.source) is steps[0].kernel
-    second.close()
-    assert open_device("opencl") is not first
+    """In a context of its own: a device that another test left open would keep its kernels."""
+    with fb.cl.ClContext(cl_context.device) as context:
+        first, second = open_device("opencl"), open_device("opencl")
+        assert first is second and isinstance(first, ClDevice) and first.context is context
+        steps, _ = chain(first, SHAPE)
+        assert second.kernel(steps[0].kernel.source) is steps[0].kernel
+        first.close()
+        assert second.kernel(steps[0].kernel.source) is steps[0].kernel
+        second.close()
+        third = open_device("opencl")
+        assert third is not first
+        third.close()
 
 
 def test_steps_are_compiled_together(device: ClDevice, monkeypatch: pytest.MonkeyPatch) -> None:
