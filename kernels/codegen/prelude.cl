@@ -31,6 +31,7 @@ int reload_local_id() {
 // Unroll all rounds of a loop, or two or four, so that their loads are in flight together. More rounds take more
 // registers, and a program of all steps takes those of its largest kernel.
 #define UNROLL _Pragma("unroll")
+#define UNROLL1
 #define UNROLL2 _Pragma("unroll 2")
 #define UNROLL4 _Pragma("unroll 4")
 // Invocations that read each other's registers: add_across adds the value of invocation LOCAL ^ mask.
@@ -65,6 +66,7 @@ uint2 words_of(float4 v) { return (uint2)(halves_of(v.x, v.y), halves_of(v.z, v.
 #else
 #define reload_local_id() ((int)get_local_id(0))
 #define UNROLL
+#define UNROLL1
 #define UNROLL2
 #define UNROLL4
 #define SUBGROUP 1

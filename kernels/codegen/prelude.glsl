@@ -17,6 +17,7 @@
 #define ints_of(v) ivec4(v)
 #define floats_of(v) vec4(v)
 #define UNROLL
+#define UNROLL1
 #define UNROLL2
 #define UNROLL4
 #define OPAQUE(n) ((n) + int(gl_NumWorkGroups.z >> 1))

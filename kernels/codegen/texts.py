@@ -24,6 +24,7 @@ always braces. Helper functions take and return values only. Memory is reached t
     TO_FRAGMENT(v), FROM_FRAGMENT(v)   a float4 as a fragment, and the reverse
     POSITION(dst, i, b, y, x, s)   declares the ints b, y, x, s: where item number i of a tensor's slices lies
     UNROLL, UNROLL2, UNROLL4       before a loop: all its rounds, two or four at once, if a compiler can be told so
+    UNROLL1                        the same of a loop that CUDA's compiler would unroll for nothing
     OPAQUE(n)                      n, of which NVIDIA's GLSL compiler does not know that it is constant: a loop of so
                                    many rounds stays one
     AWAIT_INPUTS                   what stands before it reads tables of constants only, and may run while the kernel
