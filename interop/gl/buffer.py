@@ -132,7 +132,7 @@ class GlBuffer(GlObject, BaseBuffer[GlContext]):
         ...     whole.read()[63:69]
         array([0., 1., 1., 1., 1., 0.], dtype=float32)
         """
-        context = GlContext.current()
+        context, id = GlContext.current(), gl_query.gl_name_of(id)
         whole = gl_query.buffer(context, id)
         nbytes = whole - offset if nbytes is None else nbytes
         label = f"foreign GL buffer {id} ({whole} bytes)"

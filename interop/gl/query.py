@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import operator
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -103,23 +105,39 @@ def _lost(context: GlContext) -> DeviceError:
     return DeviceError(f"{context} is lost: the GPU was reset. Make a new context, and the objects in it anew")
 
 
+def gl_name_of(id: Any) -> int:
+    """The GL name as an int. Raises BindingError for anything else, such as another library's object that has one."""
+    try:
+        return operator.index(id)
+    except TypeError:
+        raise BindingError(
+            f"from_id takes a GL name, an int, and got a {type(id).__name__}: pass its name, in most libraries its "
+            "attribute glo or id, or bind an object of moderngl itself"
+        ) from None
+
+
 def texture(context: GlContext, id: int) -> tuple[tuple[int, int], str]:
     """(width, height) and format of the 2-D texture ``id``.
 
-    Raises BindingError if there is no such texture, it is not 2-D, has no storage, or none of FORMATS.
+    Raises BindingError if there is no such texture, it is not 2-D, begins at another level than 0, has no storage, or
+    none of FORMATS.
     """
     gl = context.gl
     if not gl.glIsTexture(id):
-        raise BindingError(
-            f"GL texture {id} does not exist in {context}: it was deleted, never bound, or is another context's"
-        )
+        raise no_texture(context, id)
     with kept(context, bound_texture):
         gl.clear_errors()
         gl.glBindTexture(GL.TEXTURE_2D, id)
         if gl.clear_errors():
             raise BindingError(f"GL texture {id} is not a GL_TEXTURE_2D: only those can be bound to tensors")
+        base = _parameter(context, GL.TEXTURE_BASE_LEVEL)
         width, height = _level(context, 0, GL.TEXTURE_WIDTH), _level(context, 0, GL.TEXTURE_HEIGHT)
         internal, red_bits = _level(context, 0, GL.TEXTURE_INTERNAL_FORMAT), _level(context, 0, GL.TEXTURE_RED_SIZE)
+    if base:  # samplers would read another level than the one whose size is known
+        raise BindingError(
+            f"GL texture {id} has the base level {base}, and tensors are bound to level 0: set GL_TEXTURE_BASE_LEVEL "
+            "to 0, or bind a view of that level (glTextureView)"
+        )
     if not width or not height:
         raise BindingError(f"GL texture {id} has no storage yet: call glTexStorage2D or glTexImage2D first")
     format = _BY_INTERNAL.get(internal) or (_UNSIZED.get(internal) if red_bits == 8 else None)
@@ -130,6 +148,12 @@ def texture(context: GlContext, id: int) -> tuple[tuple[int, int], str]:
             f"texture of one of {names}"
         )
     return (width, height), format
+
+
+def no_texture(context: GlContext, id: int) -> BindingError:
+    return BindingError(
+        f"GL texture {id} does not exist in {context}: it was deleted, never bound, or is another context's"
+    )
 
 
 def is_still_texture(context: GlContext, id: int, size: tuple[int, int], format: str) -> bool:

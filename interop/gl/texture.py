@@ -129,9 +129,10 @@ class GlTexture(GlObject, BasePicture[GlContext]):
         Raises
         ------
         BindingError
-            If the name is no 2-D texture, has no storage or none of the formats, or is not as given.
+            If the name is no 2-D texture, has another base level than 0, no storage or none of the formats, or is not
+            as given.
         """
-        context = GlContext.current()
+        context, id = GlContext.current(), gl_query.gl_name_of(id)
         size, found = gl_query.texture(context, id)
         given = (size[0] if width is None else width, size[1] if height is None else height)
         if given != size or (format or found) != found:
@@ -212,6 +213,11 @@ class GlTexture(GlObject, BasePicture[GlContext]):
             self.check_unchanged()
         if write and not self.is_owned:
             gl_query.check_image(self.context, self.id, self.size, self.label)
+
+    def check_exists(self) -> None:
+        """Raise BindingError if its owner deleted it. Asks GL if it is not ours."""
+        if not self.is_owned and not self.context.gl.glIsTexture(self.id):
+            raise gl_query.no_texture(self.context, self.id)
 
     def check_unchanged(self) -> None:
         """Raise BindingError if its owner deleted it or gave it another size or format. Asks GL if it is not ours."""

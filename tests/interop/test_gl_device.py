@@ -95,7 +95,7 @@ def test_a_buffer_that_its_owner_shrank_is_refused_before_the_next_run(gl: GlDev
     assert gl.context.gl.clear_errors() == []
 
 
-def test_asking_whether_a_texture_is_still_there_takes_three_calls_and_none_after_a_rebind(gl: GlDevice) -> None:
+def test_asking_whether_a_texture_is_still_there_takes_three_calls_and_one_after_a_rebind(gl: GlDevice) -> None:
     name = foreign_texture(gl.context, texels("rgba8", 4, 6))
     shape: Shape = (1, 4, 6, 4)
     buffer = gl.buffer(Dense(shape).nbytes, "out")
@@ -106,13 +106,16 @@ def test_asking_whether_a_texture_is_still_there_takes_three_calls_and_none_afte
         list_.set_slot("frame", fb.GlTexture.from_id(name))
         calls.clear()
         list_.run()
-        assert sum(calls.values()) == list_.calls_per_run
+        assert sum(calls.values()) == list_.calls_per_run + 1
         calls.clear()
         list_.run()
         if not gl.context.is_es and gl.context.version >= (4, 5):
             assert sum(calls.values()) == list_.calls_per_run + 3
-    list_.release()
+    list_.set_slot("frame", fb.GlTexture.from_id(name))
     delete_foreign(gl.context, name)
+    with pytest.raises(fb.BindingError, match=f"texture {name} does not exist.*deleted"):
+        list_.run()
+    list_.release()
 
 
 # Command lists --------------------------------------------------------------------------------------------------------

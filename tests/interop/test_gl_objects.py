@@ -172,6 +172,24 @@ def test_foreign_textures_that_cannot_be_bound_are_refused(context: fb.GlContext
         delete(context, "Textures", name)
 
 
+def test_a_texture_that_begins_at_another_level_is_refused(context: fb.GlContext) -> None:
+    """A sampler would read level 1, of another size than the one that is asked for, level 0."""
+    name = foreign_texture(context)
+    tex_parameter = ctypes.CFUNCTYPE(None, ctypes.c_uint, ctypes.c_uint, ctypes.c_int)
+    tex_parameter(context.gl._find("glTexParameteri"))(TEXTURE_2D, GL.TEXTURE_BASE_LEVEL, 1)
+    with pytest.raises(fb.BindingError, match="has the base level 1, and tensors are bound to level 0"):
+        fb.GlTexture.from_id(name)
+    delete(context, "Textures", name)
+
+
+def test_a_name_is_a_number_of_any_kind_and_no_object(context: fb.GlContext) -> None:
+    texture, buffer = fb.GlTexture(4, 4), fb.GlBuffer(64)
+    assert fb.GlTexture.from_id(np.uint32(texture.id)).id == texture.id  # as PyOpenGL's glGenTextures gives it
+    for wrap, native in ((fb.GlTexture.from_id, texture), (fb.GlBuffer.from_id, buffer)):
+        with pytest.raises(fb.BindingError, match=f"an int, and got a {type(native).__name__}: pass its name"):
+            wrap(native)
+
+
 def test_a_foreign_mutable_texture_is_readable_but_not_always_writable(context: fb.GlContext) -> None:
     name = foreign_texture(context)
     texture = fb.GlTexture.from_id(name)

@@ -79,7 +79,9 @@ class GlCommandList(BaseCommandList[GlRecording]):
             self._context.check_exists()
         if self._not_ours:
             for resource in self._not_ours:
-                if resource not in self._just_checked:
+                if isinstance(resource, GlTexture) and resource in self._just_checked:
+                    resource.check_exists()  # one call in place of three
+                else:
                     resource.check_unchanged()
             self._just_checked.clear()
         if self._context.objects.deletions:
