@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import itertools
 import math
 from collections.abc import Callable, Iterator
@@ -205,8 +206,8 @@ def _resident(plan: _Plan, tile: WarpgroupTile, target: Target) -> int:
     least.
     """
     nbytes = _local_bytes(plan, tile, target.group_size, 1) + 1024
-    registers = (WARPGROUP_REGISTERS + 4 * tile.sets * tile.eights) * target.group_size
-    unit = max(1, min(WARPGROUP_UNIT_BYTES // nbytes, WARPGROUP_UNIT_REGISTERS // registers))
+    registers = WARPGROUP_UNIT_REGISTERS // _registers(tile, target.group_size)
+    unit = max(1, min(WARPGROUP_UNIT_BYTES // nbytes, registers))
     return unit * max(target.invocations // UNIT_INVOCATIONS, 1)
 
 
@@ -314,9 +315,19 @@ def warpgroup_candidates(window: Window, shape: Shape, grid: Grid, target: Targe
 
     They are kept, because networks repeat their layers.
     """
-    possible = (tile for tile in _tiles(window, shape, grid, target) if fits(window, shape, tile, target))
-    costs = {tile: clocks(window, shape, grid, tile, target) for tile in possible}
-    return tuple(sorted(costs, key=lambda tile: costs[tile])[:WARPGROUP_CANDIDATES])
+    alike: dict[tuple[int, ...], list[tuple[int, WarpgroupTile]]] = {}
+    for number, tile in enumerate(dict.fromkeys(_tiles(window, shape, grid, target))):
+        alike.setdefault((*tile[:5], tile.shares), []).append((number, tile))
+    least = {sums: least_clocks(window, shape, grid, tiles[0][1], target) for sums, tiles in alike.items()}
+    best = list[tuple[float, int, WarpgroupTile]]()
+    for sums in sorted(alike, key=lambda sums: least[sums]):
+        if len(best) == WARPGROUP_CANDIDATES and least[sums] > best[-1][0]:
+            break  # estimates of all tiles would take most of the time in which a model is lowered
+        for number, tile in alike[sums]:
+            if fits(window, shape, tile, target):
+                bisect.insort(best, (clocks(window, shape, grid, tile, target), number, tile))
+                del best[WARPGROUP_CANDIDATES:]
+    return tuple(tile for _, _, tile in best)
 
 
 def _tiles(window: Window, shape: Shape, grid: Grid, target: Target) -> Iterator[WarpgroupTile]:
@@ -338,6 +349,47 @@ def _tiles(window: Window, shape: Shape, grid: Grid, target: Target) -> Iterator
                     yield WarpgroupTile(sets, eights, across, split, wide, planes, -(-steps // count), stages, shares)
 
 
+def least_clocks(window: Window, shape: Shape, grid: Grid, tile: WarpgroupTile, target: Target) -> float:
+    """A lower bound of ``clocks`` for all tiles that differ from this one in planes, steps and stages only."""
+    size, units = target.group_size, max(target.invocations // UNIT_INVOCATIONS, 1)
+    pixels, depth = tile.pixels(size), shape[3] / tile.shares
+    if not pixels:
+        return math.inf
+    pictures = -(-shape[0] * math.prod(grid.size) // pixels) * tile.shares
+    tiles = -(-pictures * -(-4 * grid.slices // tile.columns) // units)
+    rounds = -(-tiles // max(1, WARPGROUP_UNIT_REGISTERS // _registers(tile, size)))
+    steps = math.prod(window.size) * depth / (16 * tile.split)
+    products = steps * tile.sets * _product_clocks(tile) * (size // WARPGROUP)
+    work = products + pixels * tile.columns * WARPGROUP_RESULT_CLOCKS
+    octets = pixels * depth / 8 if math.prod(window.strides) == 1 else 0
+    chain = products + WARPGROUP_STAGE + WARPGROUP_BLOCK + octets * WARPGROUP_CHAIN_OCTET_CLOCKS
+    chain += _passed(tile) * WARPGROUP_SPLIT
+    return (
+        WARPGROUP_LAUNCH + max(rounds * (chain + WARPGROUP_TILE), tiles * work) + _sum_clocks(shape, grid, tile, units)
+    )
+
+
+def _registers(tile: WarpgroupTile, group_size: int) -> int:
+    """The registers of a group."""
+    return (WARPGROUP_REGISTERS + 4 * tile.sets * tile.eights) * group_size
+
+
+def _passed(tile: WarpgroupTile) -> int:
+    """The sums of an invocation that pass through local memory."""
+    return (tile.split - 1) * tile.sets * tile.eights
+
+
+def _sum_clocks(shape: Shape, grid: Grid, tile: WarpgroupTile, units: int) -> float:
+    """The clocks of the launch that adds up shares."""
+    added = 4 * shape[0] * math.prod(grid.size) * grid.slices * tile.shares
+    return WARPGROUP_SUM + added * WARPGROUP_SUM_CLOCKS / units if tile.shares > 1 else 0
+
+
+def _product_clocks(tile: WarpgroupTile) -> int:
+    """The clocks of a warpgroup's product, as measured."""
+    return max(16 + 2 * tile.eights, 4 * tile.eights)
+
+
 def clocks(window: Window, shape: Shape, grid: Grid, tile: WarpgroupTile, target: Target) -> float:
     """An estimate of the clocks that all tiles take on an H200: those of a unit's busiest part, or of one group's chain
     of copies, barriers and products, whichever is longer.
@@ -349,16 +401,16 @@ def clocks(window: Window, shape: Shape, grid: Grid, tile: WarpgroupTile, target
     tiles = -(-math.prod(_divided(shape[0], window, grid, tile, size)) * pictures // units)
     rounds = -(-tiles // (_resident(plan, tile, target) // units))
     stages, single = plan.blocks * plan.block_stages, tile.stages == 1
-    product = max(16 + 2 * tile.eights, 4 * tile.eights)  # measured
-    products = plan.blocks * -(-plan.terms // 2) * tile.sets * product * (size // WARPGROUP)
+    products = plan.blocks * -(-plan.terms // 2) * tile.sets * _product_clocks(tile) * (size // WARPGROUP)
     octets, nbytes = plan.blocks * tile.planes * plan.pixels, 0 if single else _stage(tile) * stages
-    results, sums = tile.pixels(size) * tile.columns, (tile.split - 1) * tile.sets * tile.eights
+    results = tile.pixels(size) * tile.columns
     copies = octets * WARPGROUP_OCTET_CLOCKS
     work = max(products, copies) + WARPGROUP_MIX * min(products, copies)
     work += results * WARPGROUP_RESULT_CLOCKS + stages * WARPGROUP_STAGE_WORK
     stage = max(products / stages, 0 if single else WARPGROUP_LATENCY, nbytes / stages * WARPGROUP_BYTE_CLOCKS)
     chain = stages * (stage + WARPGROUP_STAGE + (0 if tile.overlaps or single else WARPGROUP_NO_OVERLAP))
-    chain += plan.blocks * WARPGROUP_BLOCK + octets * WARPGROUP_CHAIN_OCTET_CLOCKS + sums * WARPGROUP_SPLIT
-    added = 4 * shape[0] * math.prod(grid.size) * grid.slices * tile.shares if tile.shares > 1 else 0
-    further = WARPGROUP_SUM + added * WARPGROUP_SUM_CLOCKS / units if added else 0
-    return WARPGROUP_LAUNCH + max(rounds * (chain + WARPGROUP_TILE), tiles * work) + further
+    chain += plan.blocks * WARPGROUP_BLOCK + octets * WARPGROUP_CHAIN_OCTET_CLOCKS
+    chain += _passed(tile) * WARPGROUP_SPLIT
+    return (
+        WARPGROUP_LAUNCH + max(rounds * (chain + WARPGROUP_TILE), tiles * work) + _sum_clocks(shape, grid, tile, units)
+    )

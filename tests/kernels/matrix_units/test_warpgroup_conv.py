@@ -19,9 +19,16 @@ from framebind.interop.device import Device
 from framebind.kernels.operation import FusedOp
 from framebind.kernels.ops.convolution.conv import Convolution
 from framebind.kernels.ops.convolution.heuristics import WARPGROUP_CANDIDATES
-from framebind.kernels.ops.convolution.tiled_conv import ConvTile
+from framebind.kernels.ops.convolution.tiled_conv import ConvTile, Grid
 from framebind.kernels.ops.convolution.transpose_conv import TransposeConvolution
-from framebind.kernels.ops.convolution.warpgroup_conv import WarpgroupTile
+from framebind.kernels.ops.convolution.warpgroup_conv import (
+    WarpgroupTile,
+    _tiles,
+    clocks,
+    fits,
+    least_clocks,
+    warpgroup_candidates,
+)
 from framebind.kernels.ops.window import SAME, VALID, Window
 from framebind.kernels.target import Target
 from framebind.kernels.tensor import TensorId, TensorInfo
@@ -175,3 +182,22 @@ def test_few_pixels_of_many_channels_share_their_sums() -> None:
     assert first.epilogue == () and [op.expression for op in last.epilogue] == ["RELU"]
     assert first.launch.constants["SHARES"] == last.launch.constants["REDUCED_B"] == 8
     assert first.number != last.number
+
+
+@pytest.mark.parametrize(
+    ("shape", "grid", "window"),
+    [
+        ((1, 64, 64, 96), Grid((64, 64), 48), Window((3, 3), (1, 1))),
+        ((1, 14, 14, 256), Grid((7, 7), 128), Window((3, 3), (2, 2))),
+        ((2, 33, 33, 256), Grid((33, 33), 64), Window((1, 1), (1, 1))),
+    ],
+)
+def test_the_likeliest_tiles_are_those_of_all_tiles(shape: Shape, grid: Grid, window: Window) -> None:
+    """Bounds leave most tiles out of the estimates, and no likely one."""
+    target = Target(256, 132 * 2048, halves=True, warpgroup_bytes=227 << 10)
+    possible = [tile for tile in _tiles(window, shape, grid, target) if fits(window, shape, tile, target)]
+    costs = {tile: clocks(window, shape, grid, tile, target) for tile in possible}
+    assert warpgroup_candidates(window, shape, grid, target) == tuple(
+        sorted(costs, key=costs.__getitem__)[:WARPGROUP_CANDIDATES]
+    )
+    assert all(least_clocks(window, shape, grid, tile, target) <= cost for tile, cost in costs.items())
