@@ -38,7 +38,7 @@ from unittest import TestCase, mock
 
 import cv2
 import numpy as np
-from mediapipe_agreement import man_of
+from mediapipe_clips import man_of
 
 from framebind.video.assets import HAND_PICTURE, PHOTOGRAPH
 from framebind.video.vision.pictures import read_picture

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from mediapipe_agreement import CLIPS, DIAGONAL, MILLISECONDS, SIZE, frames, man_of
+from mediapipe_clips import CLIPS, DIAGONAL, MILLISECONDS, SIZE, frames, man_of
 
 from framebind import mp
 from framebind.video.bundles import read_bundle
