@@ -26,7 +26,7 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -128,8 +128,8 @@ class Worker:
         self.interpreter.modify_graph_with_delegate(self.delegate)
         self.interpreter.set_allow_buffer_handle_output(True)
         self.interpreter.allocate_tensors()
-        (detail,) = cast("list[dict[str, Any]]", self.interpreter.get_input_details())
-        details = cast("list[dict[str, Any]]", self.interpreter.get_output_details())
+        (detail,) = self.interpreter.get_input_details()
+        details = self.interpreter.get_output_details()
         outputs = sorted(details, key=lambda output: int(np.prod(output["shape"])))
         random = np.random.default_rng(0)
         values = [random.random(tuple(detail["shape"]), np.float32) for _ in range(INPUTS)]

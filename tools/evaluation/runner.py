@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -67,8 +67,8 @@ def open_side(name: str, model: Path, collect: Collect, delegate: fb.GpuDelegate
         interpreter = fb.Interpreter(model_path=model, num_threads=threads)
         interpreter.modify_graph_with_delegate(delegate)
     interpreter.allocate_tensors()
-    details = cast("list[dict[str, Any]]", interpreter.get_input_details())
-    outputs = cast("list[dict[str, Any]]", interpreter.get_output_details())
+    details = interpreter.get_input_details()
+    outputs = interpreter.get_output_details()
     picture = picture_of(read_model_file(model))
     if picture is None or picture.channels != 3:
         shapes = [tuple(int(n) for n in each["shape"]) for each in details]
