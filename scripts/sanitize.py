@@ -29,8 +29,10 @@ from framebind.interop.discovery.devices import open_device
 from framebind.tools.certify.cases.network_models import NETWORKS
 
 TOOLS = "memcheck", "racecheck", "synccheck"
-WAYS: tuple[Dispatches, ...] = ("separate", "one")
-"""A graph of launches, and all steps in one cooperative launch."""
+WAYS: tuple[Dispatches, ...] = ("auto", "separate", "one")
+"""A graph of launches in which small steps in a row are one, a graph of a launch per step, and all steps in one
+cooperative launch.
+"""
 PRECISIONS = "f16", "f32"
 TOOLKITS = os.pathsep.join([os.environ.get("PATH", ""), "/usr/local/cuda/bin"])
 Arrays = Sequence[npt.NDArray[Any]]
