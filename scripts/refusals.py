@@ -67,6 +67,9 @@ REFUSALS = (
         "it has the shape that follows from the inputs",
     ),
     Refusal(
+        "axes of REVERSE_V2 are a table, not a list", r"NumDimensions\(axis\)", "all of them count, as of any list"
+    ),
+    Refusal(
         "inputs or outputs have other zero points or scales than LiteRT's kernel compares",
         r"zero_point|multiplier_exponent|params\.scale|->quantization",
         "each tensor's own scale counts; those of floats count for nothing",
