@@ -29,10 +29,11 @@ from .one_dispatch import STEPS_OF_A_PART, record_parts
 from .recording import record_separately
 
 _OBJECTS = GlBuffer, GlTexture
-MOST_INVOCATIONS = 640
+MOST_INVOCATIONS = 500
 """Invocations per compute unit, on average, up to which steps are run in parts: fewer than on OpenCL. On an H200 on
 2026-11-22 eight frames of selfie_segmentation took 1.17 ms in parts, 32 in separate dispatches 0.87
-(``benchmarks/batch.py --backend gl``). For single frames see docs/internals/one-dispatch.md.
+(``benchmarks/batch.py --backend gl``). unet_512, with 630 of them, takes 3.22 ms in parts and 1.98 in separate
+dispatches. See docs/internals/one-dispatch.md.
 """
 
 log = logging.getLogger("framebind")
