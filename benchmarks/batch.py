@@ -128,8 +128,8 @@ def bind_all(interpreter: fb.Interpreter, delegate: fb.GpuDelegate, api: fb.Back
             return api.new_texture(random.integers(0, 256, (FRAME[1], FRAME[0], 4), np.uint8))
         return api.new_buffer(random.random(shape, np.float32))
 
-    inputs: list[dict[str, Any]] = interpreter.get_input_details()
-    outputs: list[dict[str, Any]] = interpreter.get_output_details()
+    inputs = interpreter.get_input_details()
+    outputs = interpreter.get_output_details()
     for detail in inputs:
         bind(detail, given)
     for detail in outputs:

@@ -62,7 +62,7 @@ def main(
 def twin_inputs(content: bytes) -> list[list[int]]:
     """The shapes of a model's inputs."""
     interpreter = fb.Interpreter(model_content=content, delegate="cpu")
-    details: list[dict[str, Any]] = interpreter.get_input_details()
+    details = interpreter.get_input_details()
     return [list(detail["shape"]) for detail in details]
 
 
@@ -100,8 +100,8 @@ def bound(content: bytes, api: fb.Backend, precision: str, memory: str) -> tuple
     def buffer(detail: dict[str, Any]) -> Any:
         return api.new_buffer(np.zeros(math.prod(detail["shape"]), np.float32))
 
-    inputs: list[dict[str, Any]] = interpreter.get_input_details()
-    outputs: list[dict[str, Any]] = interpreter.get_output_details()
+    inputs = interpreter.get_input_details()
+    outputs = interpreter.get_output_details()
     for detail in inputs:
         given = picture(api, memory) if is_picture(delegate, detail) and memory != "network" else buffer(detail)
         delegate.bind_buffer_to_tensor(given, detail["index"])

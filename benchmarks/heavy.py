@@ -98,7 +98,7 @@ def ours(path: Path, api: fb.Backend, schedule: Schedule) -> Callable[[], Answer
     interpreter.set_allow_buffer_handle_output(True)
     for tensor, value in zip(interpreter.inputs(), values, strict=True):
         delegate.bind_buffer_to_tensor(api.new_buffer(value), tensor)
-    details: list[dict[str, Any]] = interpreter.get_output_details()
+    details = interpreter.get_output_details()
     for detail in details:
         made = np.zeros(math.prod(detail["shape"]), np.float32)
         delegate.bind_buffer_to_tensor(api.new_buffer(made), detail["index"])

@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -79,8 +79,8 @@ def bind(path: Path, storage: str, device: Device, backend: str) -> BoundModel:
     interpreter.modify_graph_with_delegate(delegate)
     interpreter.set_allow_buffer_handle_output(True)
     noise = np.random.default_rng(0)
-    inputs: list[dict[str, Any]] = interpreter.get_input_details()
-    outputs: list[dict[str, Any]] = interpreter.get_output_details()
+    inputs = interpreter.get_input_details()
+    outputs = interpreter.get_output_details()
     for tensor in inputs[1:]:
         values = noise.normal(size=tuple(tensor["shape"])).astype(np.float32)
         buffer = device.buffer(values.nbytes, "input")

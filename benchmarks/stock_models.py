@@ -79,7 +79,7 @@ def outputs_of(path: Path, values: Values) -> list[Array]:
 def inputs_of(path: Path) -> dict[int, Array]:
     """Random values of each input, by tensor index."""
     interpreter, random = fb.Interpreter(model_path=path, delegate="cpu"), np.random.default_rng(0)
-    details: list[dict[str, Any]] = interpreter.get_input_details()
+    details = interpreter.get_input_details()
     return {detail["index"]: random.random(detail["shape"]).astype(detail["dtype"]) for detail in details}
 
 

@@ -44,7 +44,7 @@ def values_of(interpreter: fb.Interpreter, option: str, states: Collection[int])
     ``states`` are inputs that outputs feed. The first input is the picture. Raises ModelError for an option that cannot
     be read, or that names a tensor which has no value of its own.
     """
-    details: list[dict[str, Any]] = interpreter.get_input_details()
+    details = interpreter.get_input_details()
     picture, *others = details
     found: dict[int, float | None] = {
         int(each["index"]): _default(str(each["name"]), picture["shape"])

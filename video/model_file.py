@@ -61,7 +61,7 @@ def _read(path: Path, changed: int, further: FurtherInputs) -> ModelFile:
     model = interpreter_arguments(path)
     interpreter, delegate = fb.Interpreter(**model), fb.GpuDelegate(fb.GpuDelegateOptions(backend="null"))
     interpreter.modify_graph_with_delegate(delegate)
-    inputs: list[dict[str, Any]] = interpreter.get_input_details()
+    inputs = interpreter.get_input_details()
     prepared = None if any(-1 in detail["shape_signature"] for detail in inputs) else _prepared(model)
     outputs: list[dict[str, Any]] = (prepared or interpreter).get_output_details()
     details = (*inputs, *outputs)

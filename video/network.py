@@ -153,7 +153,7 @@ class Network:
 
     def takes_any_size(self, tensor: int) -> bool:
         """True if ``resize`` may change an input: sides in its signature are unknown."""
-        details: list[dict[str, Any]] = self._interpreter.get_input_details()
+        details = self._interpreter.get_input_details()
         return any(-1 in detail["shape_signature"] for detail in details if detail["index"] == tensor)
 
     def resize(self, tensor: int, shape: tuple[int, ...]) -> None:
@@ -262,7 +262,7 @@ class Network:
     def _fill(self, interpreter: fb.Interpreter) -> None:
         """Set the further inputs of an interpreter."""
         interpreter.allocate_tensors()
-        details: list[dict[str, Any]] = interpreter.get_input_details()
+        details = interpreter.get_input_details()
         for detail in details:
             value = self._values.get(int(detail["index"]))
             if value is not None:

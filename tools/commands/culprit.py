@@ -133,12 +133,12 @@ def comparison(
     """The model's operators, and the function that compares it with LiteRT's CPU interpreter on the same inputs."""
     reference = fb.Interpreter(path, num_threads=1, delegate="cpu")
     inputs = inputs.fitted(reference)
-    details: list[dict[str, Any]] = reference.get_input_details()
+    details = reference.get_input_details()
     random = np.random.default_rng(seed)
     values = {detail["index"]: inputs.values(detail, random, gaussian_input) for detail in details}
     check_reference(path, values)
     reference.allocate_tensors()
-    outputs: list[dict[str, Any]] = reference.get_output_details()
+    outputs = reference.get_output_details()
     names = [str(detail["name"]) for detail in outputs]
     expected = _run(reference, values)
     relative = RELATIVE_TOLERANCE[options.storage]

@@ -136,7 +136,7 @@ def _compare(
     path: Path, delegate: fb.GpuDelegate, runs: int, seed: int
 ) -> tuple[Times, Times, list[OutputDifference], list[PictureDifference]]:
     on_cpu = fb.Interpreter(model_path=path, num_threads=1, delegate="cpu")
-    inputs: list[dict[str, Any]] = on_cpu.get_input_details()
+    inputs = on_cpu.get_input_details()
     random = np.random.default_rng(seed)
     check_reference(path, {detail["index"]: gaussian_input(detail, random) for detail in inputs})
     on_gpu = fb.Interpreter(model_path=path)

@@ -263,7 +263,7 @@ def _bound(interpreter: fb.Interpreter, delegate: fb.GpuDelegate, api: fb.Backen
     random, picture = np.random.default_rng(0), -1
     interpreter.set_allow_buffer_handle_output(True)
 
-    details: list[dict[str, Any]] = interpreter.get_input_details()
+    details = interpreter.get_input_details()
     for (tensor, shape), detail in zip(shapes(details).items(), details, strict=True):
         is_picture = len(shape) == 4 and shape[0] == 1 and shape[3] <= 4
         if picture < 0 and is_picture and not inputs.gives(detail):
@@ -299,7 +299,7 @@ def read_and_write(interpreter: fb.Interpreter, inputs: Inputs) -> Subject:
         runner = interpreter.get_signature_runner(inputs.signature)
         arguments = inputs.arguments(runner, random)
         return Subject(lambda: runner(**arguments), outputs=lambda: list(runner(**arguments).values()))
-    details: list[dict[str, Any]] = interpreter.get_input_details()
+    details = interpreter.get_input_details()
     outputs = tuple(shapes(interpreter.get_output_details()))
     values = {tensor: inputs.values(detail, random) for tensor, detail in zip(shapes(details), details, strict=True)}
 

@@ -58,7 +58,7 @@ def tensor_errors(path: Path, options: fb.GpuDelegateOptions, seed: int) -> list
     try:
         on_gpu.modify_graph_with_delegate(delegate)
         random = np.random.default_rng(seed)
-        details: list[dict[str, Any]] = on_cpu.get_input_details()
+        details = on_cpu.get_input_details()
         values = {detail["index"]: gaussian_input(detail, random) for detail in details}
         for interpreter in (on_cpu, on_gpu):
             interpreter.allocate_tensors()

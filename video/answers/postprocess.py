@@ -47,8 +47,8 @@ class Postprocess:
         self._interpreter.set_allow_buffer_handle_output(True)
         self._interpreter.allocate_tensors()
         self._has_states = bool(fed)
-        given: list[dict[str, Any]] = self._interpreter.get_input_details()
-        made: list[dict[str, Any]] = self._interpreter.get_output_details()
+        given = self._interpreter.get_input_details()
+        made = self._interpreter.get_output_details()
         free = [detail for detail in given if detail["name"] not in fed.values()]
         self._inputs = [int(detail["index"]) for detail in free[: len(free) - further]]
         self.further = [self._bound(detail, api) for detail in free[len(free) - further :]]

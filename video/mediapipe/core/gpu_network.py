@@ -35,8 +35,8 @@ class GpuNetwork:
         self._interpreter.modify_graph_with_delegate(self._delegate)
         self._interpreter.set_allow_buffer_handle_output(True)
         self._interpreter.allocate_tensors()
-        given: list[dict[str, Any]] = self._interpreter.get_input_details()
-        made: list[dict[str, Any]] = self._interpreter.get_output_details()
+        given = self._interpreter.get_input_details()
+        made = self._interpreter.get_output_details()
         first = given[0]
         self._input, self._side = int(first["index"]), (int(first["shape"][2]), int(first["shape"][1]))
         operators = [each for each in self._interpreter.delegated_ops() if each.runs_on == "cpu" and not each.subgraph]

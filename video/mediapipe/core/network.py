@@ -42,13 +42,13 @@ class TaskNetwork:
         self._interpreter = fb.Interpreter(model_content=content, delegate=choice)
         self._is_allocated = False
         """A cache: weights are packed at the first run, which never comes if pictures are on the GPU."""
-        details: list[dict[str, Any]] = self._interpreter.get_input_details()
+        details = self._interpreter.get_input_details()
         if not details:
             raise fb.ModelError(f"{self.name} has no input")
         self._inputs = [(int(each["index"]), np.dtype(each["dtype"])) for each in details]
         self._input_scale: tuple[float, int] = details[0]["quantization"]
         self.shapes = [tuple(int(side) for side in each["shape"]) for each in details]
-        results: list[dict[str, Any]] = self._interpreter.get_output_details()
+        results = self._interpreter.get_output_details()
         self._outputs = [(int(each["index"]), each["quantization"]) for each in results]
         self.outputs = [tuple(int(side) for side in each["shape"]) for each in results]
 
