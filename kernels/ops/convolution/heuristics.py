@@ -120,14 +120,14 @@ TILED_PRODUCT_CLOCKS, TILED_READ_CLOCKS = 2.4, 1.2
 """The time of a product of fragments, and of 128 bytes of local memory that products take."""
 TILED_PATCH_CLOCKS, TILED_RESULT_CLOCKS = 3.0, 0.19
 """The time of a pixel of four slices that is copied to local memory, and of a result."""
-TILED_LAUNCH, TILED_START, TILED_BLOCK, TILED_STAGE = 1755, 730, 280, 43
-"""The time of a launch; and in one group, where all follow one another, that of its start and its results, of a block,
-and of a stage.
+TILED_LAUNCH_CLOCKS, TILED_START_CLOCKS, TILED_BLOCK_CLOCKS, TILED_STAGE_CLOCKS = 1755, 730, 280, 43
+"""The time of a launch; and if one group has the unit to itself, so that all follow one another, that of its start and
+its results, of a block of the sum, and of a stage of weights.
 """
-TILED_CHAIN, TILED_CHAIN_PRODUCT = 65, 38
-"""The time of a step of one group, and of each product of a warp in it."""
-TILED_RESIDENT, TILED_UNIT_BYTES = 2, 220 << 10
-"""Groups of 256 that a unit has registers for, and its local memory."""
+TILED_STEP_CLOCKS, TILED_STEP_PRODUCT_CLOCKS = 65, 38
+"""The time of a step of such a group's sum, and of each product of a warp in it."""
+TILED_MOST_RESIDENT, TILED_UNIT_BYTES = 2, 220 << 10
+"""The most groups of 256 invocations that a compute unit has registers for, and its local memory."""
 TILED_EXCHANGE_BYTES = 24 << 10
 """The local memory in which sums are exchanged, if pixels take less. Not measured beside other sizes."""
 

@@ -15,22 +15,22 @@ from ...target import Target, TuningChoice
 from ...tensor import Shape, TensorId, slices
 from ..window import VALID, Window
 from .heuristics import (
-    TILED_BLOCK,
+    TILED_BLOCK_CLOCKS,
     TILED_CANDIDATES,
-    TILED_CHAIN,
-    TILED_CHAIN_PRODUCT,
     TILED_EXCHANGE_BYTES,
-    TILED_LAUNCH,
+    TILED_LAUNCH_CLOCKS,
     TILED_MOST_LOADS,
+    TILED_MOST_RESIDENT,
     TILED_PATCH_CLOCKS,
     TILED_PRODUCT_CLOCKS,
     TILED_READ_CLOCKS,
-    TILED_RESIDENT,
     TILED_RESULT_CLOCKS,
     TILED_ROWS_AND_COLUMNS,
-    TILED_STAGE,
+    TILED_STAGE_CLOCKS,
     TILED_STAGES,
-    TILED_START,
+    TILED_START_CLOCKS,
+    TILED_STEP_CLOCKS,
+    TILED_STEP_PRODUCT_CLOCKS,
     TILED_UNIT_BYTES,
     UNIT_INVOCATIONS,
 )
@@ -329,11 +329,18 @@ def clocks(window: Window, shape: Shape, grid: Grid, tile: ConvTile, target: Tar
     reads = warps / tile.split * (2 * tile.rows + 4 * tile.columns) + 4 * columns
     work = taps * tile.planes * np.maximum(products, reads * TILED_READ_CLOCKS)
     work += blocks * tile.loaded / 4 * patch * TILED_PATCH_CLOCKS + 16 * columns * pixels * TILED_RESULT_CLOCKS
-    step = TILED_CHAIN + tile.rows * tile.columns * TILED_CHAIN_PRODUCT
-    chain = TILED_START + stages * TILED_STAGE + taps * tile.planes / tile.split * step + blocks * TILED_BLOCK
+    step = TILED_STEP_CLOCKS + tile.rows * tile.columns * TILED_STEP_PRODUCT_CLOCKS
+    chain = (
+        TILED_START_CLOCKS
+        + stages * TILED_STAGE_CLOCKS
+        + taps * tile.planes / tile.split * step
+        + blocks * TILED_BLOCK_CLOCKS
+    )
     units = max(target.invocations // UNIT_INVOCATIONS, 1)
     local = (_region(window, tile, group_size) + _ring(tile, target)) * 16
-    resident = np.clip(TILED_UNIT_BYTES // local, 1, TILED_RESIDENT)
+    resident = np.clip(TILED_UNIT_BYTES // local, 1, TILED_MOST_RESIDENT)
     rounds, rest = divmod(groups, units * resident)
     last = -(-rest // units)
-    return TILED_LAUNCH + rounds * np.maximum(resident * work, chain) + (rest > 0) * np.maximum(last * work, chain)
+    return (
+        TILED_LAUNCH_CLOCKS + rounds * np.maximum(resident * work, chain) + (rest > 0) * np.maximum(last * work, chain)
+    )
