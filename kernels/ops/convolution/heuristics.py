@@ -169,6 +169,10 @@ WARPGROUP_PARTS, WARPGROUP_PLANES = (1, 2, 3, 4, 6), (2, 3, 4, 6, 8, 16)
 """The divisions of the channels among tiles, and the planes of a block, that are considered."""
 WARPGROUP_SHARES, WARPGROUP_FEW_RESULTS = (1, 2, 4, 8), 1 << 18
 """The numbers of shares of a sum that are considered, and the most results for which it has more than one."""
+WARPGROUP_FLAT = 0.95
+"""The most positions, as a part of the pixels of squares that cover a picture, for which tiles of any positions in a
+row are considered.
+"""
 WARPGROUP_STAGE_BYTES = (9 << 10, 18 << 10, 36 << 10)
 """The most weights of a stage that are considered."""
 WARPGROUP_MOST_SUMS = 16

@@ -22,6 +22,7 @@ from .heuristics import (
     WARPGROUP_CANDIDATES,
     WARPGROUP_CHAIN_OCTET_CLOCKS,
     WARPGROUP_FEW_RESULTS,
+    WARPGROUP_FLAT,
     WARPGROUP_GAIN,
     WARPGROUP_LATENCY,
     WARPGROUP_LAUNCH,
@@ -55,9 +56,9 @@ WARPGROUP, SET = 128, 64
 class WarpgroupTile(NamedTuple):
     """The outputs of a work-group. A warpgroup computes ``sets`` times 64 pixels by 8 * ``eights`` channels, ``across``
     of them lie side by side along the channels, and ``split`` share a sum. ``wide`` sets of 8x8 pixels are side by
-    side. A block of the sum is ``planes`` times eight input channels, a stage ``steps`` of its steps. The weights of
-    ``stages`` stages are in local memory. ``shares`` work-groups sum up a share of the input channels each, which a
-    second launch adds up.
+    side; 0 if the pixels are any in a row, with zeros between the rows of a picture. A block of the sum is ``planes``
+    times eight input channels, a stage ``steps`` of its steps. The weights of ``stages`` stages are in local memory.
+    ``shares`` work-groups sum up a share of the input channels each, which a second launch adds up.
     """
 
     sets: int
@@ -69,6 +70,11 @@ class WarpgroupTile(NamedTuple):
     steps: int
     stages: int
     shares: int = 1
+
+    @property
+    def is_flat(self) -> bool:
+        """Whether the pixels are any in a row."""
+        return self.wide == 0
 
     def pixels(self, group_size: int) -> int:
         """The number of pixels of a tile."""
@@ -106,12 +112,15 @@ class _Plan(NamedTuple):
         return self.pixels | 1
 
 
-def _plan(window: Window, depth: int, tile: WarpgroupTile, group_size: int) -> _Plan:
-    pixels, flat = tile.pixels(group_size), is_flat(window)
-    across = pixels if flat else 8 * tile.wide
-    rows = 1 if flat else pixels // across
-    width, height = (8, pixels // 8) if flat else window.reach(rows, across)
-    blocks = -(-depth // (8 * tile.planes * tile.shares))
+def _plan(window: Window, shape: Shape, grid: Grid, tile: WarpgroupTile, group_size: int) -> _Plan:
+    pixels = tile.pixels(group_size)
+    rows, across = (1, pixels) if tile.is_flat else (pixels // (8 * tile.wide), 8 * tile.wide)
+    if tile.is_flat:
+        down, beside = ((taps - 1) * dilation for taps, dilation in zip(window.size, window.dilations, strict=True))
+        width, height = 8, -(-(pixels + down * _lengths(window, shape, grid)[1] + beside) // 8)
+    else:
+        width, height = window.reach(rows, across)
+    blocks = -(-shape[3] // (8 * tile.planes * tile.shares))
     terms = math.prod(window.size) * tile.planes // tile.split
     block_stages = -(-terms // (2 * tile.steps))
     regions = 2 if block_stages > 1 else max(2, tile.stages)
@@ -119,9 +128,23 @@ def _plan(window: Window, depth: int, tile: WarpgroupTile, group_size: int) -> _
     return _Plan(rows, across, patch, blocks, terms, block_stages, regions)
 
 
-def is_flat(window: Window) -> bool:
-    """Whether the pixels of a tile may be any in a row."""
-    return math.prod(window.size) * math.prod(window.strides) == 1 and not any(window.extra)
+def _lengths(window: Window, shape: Shape, grid: Grid) -> tuple[int, int]:
+    """The rows of a picture and the positions of a row, with zeros, if tiles are any positions in a row.
+
+    The zeros are as many as the windows reach at one of its ends, the same for both.
+    """
+    constants = window.constants(*shape[1:3])
+    before, lengths = (int(constants["PAD_TOP"]), int(constants["PAD_LEFT"])), list[int]()
+    for axis, size in enumerate(shape[1:3]):
+        reach = grid.size[axis] + (window.size[axis] - 1) * window.dilations[axis] - before[axis]
+        lengths.append(max(size + before[axis], reach, grid.size[axis]))
+    return lengths[0], lengths[1]
+
+
+def _positions(window: Window, shape: Shape, grid: Grid) -> int:
+    """The positions from the first pixel to the last one, if tiles are any in a row."""
+    rows, pitch = _lengths(window, shape, grid)
+    return ((shape[0] - 1) * rows + grid.size[0] - 1) * pitch + grid.size[1]
 
 
 def _tap_step(window: Window) -> int:
@@ -138,9 +161,10 @@ def launch_warpgroups(
     """
     shape, group_size, target = lowering.shape(source), lowering.group_size, lowering.target
     tile = target.take(choice)
-    plan = _plan(window, shape[3], tile, group_size)
-    down, beside, wide = _divided(shape[0], window, grid, tile, group_size)
-    columns, flat, (up, cut) = wide * tile.shares, is_flat(window), (grid.up, grid.cut)
+    plan = _plan(window, shape, grid, tile, group_size)
+    pictures, down, beside, wide = _divided(window, shape, grid, tile, group_size)
+    columns, flat, (up, cut) = wide * tile.shares, tile.is_flat, (grid.up, grid.cut)
+    rows, pitch = _lengths(window, shape, grid)
     stages = plan.blocks * plan.block_stages
     ahead = max(1, tile.stages - 2)
     constants = window.constants(shape[1], shape[2]) | {
@@ -148,6 +172,7 @@ def launch_warpgroups(
         "WIDE": tile.pixels(group_size) if flat else tile.wide,
         "SET_ACROSS": SET if flat else 8, "SET_DOWN": 8 * window.strides[0] * plan.patch[1],
         "ROW": 8 if flat else window.strides[0] * plan.patch[1], "FLAT": int(flat),
+        "PITCH": pitch if flat else plan.patch[1], "ROWS": rows,
         "TILE_W": plan.across, "TILE_H": plan.rows, "TILES_X": beside, "TILES_Y": down, "COLUMN_TILES": columns,
         "COLUMNS": tile.columns, "PATCH_H": plan.patch[0], "PATCH_W": plan.patch[1], "PLANES": tile.planes,
         "ROW_OCTETS": plan.patch[1] * tile.planes,
@@ -157,7 +182,7 @@ def launch_warpgroups(
         "STAGE_OCTETS": _stage(tile), "AHEAD": ahead, "BLOCKS_AHEAD": ahead if plan.block_stages == 1 else 1,
         "SETS_AHEAD": ahead - 1 if plan.block_stages == 1 else 0,
         "OVERLAP": int(tile.overlaps), "OUT_H": grid.size[0], "OUT_W": grid.size[1],
-        "PIXELS": shape[0] * math.prod(grid.size), "SLICES": grid.slices, "SHARES": tile.shares,
+        "SLICES": grid.slices, "SHARES": tile.shares,
         "OCTETS": 0, "TAP_STEP": _tap_step(window), "UP_Y": up[0], "UP_X": up[1], "CUT_TOP": cut[0], "CUT_LEFT": cut[1],
     }  # fmt: skip
     arrays = {"weights": _pack(weights, _tap_step(window), plan, tile, wide, 4 * grid.slices), "bias": bias}
@@ -168,7 +193,7 @@ def launch_warpgroups(
         ("float4", "arrivals", tile.stages),
         ("float4", "sums", _sums(tile, group_size)),
     )
-    tiles = (1 if flat else shape[0] * down) * beside * columns
+    tiles = pictures * down * beside * columns
     constants["ALL_TILES"], groups = tiles, min(tiles, max(_resident(plan, tile, target) // columns, 1) * columns)
     destination = lowering.outputs[0]
     batch, height, width, channels = lowering.shape(destination)
@@ -193,12 +218,14 @@ def _launch_sum(lowering: Lowering, shares: TensorId, shape: Shape, destination:
     return Launch("reduce", reads, writes, groups, constants, {}, (("float4", "partial", 1),))
 
 
-def _divided(batch: int, window: Window, grid: Grid, tile: WarpgroupTile, group_size: int) -> tuple[int, int, int]:
-    """The numbers of tiles: below one another in a picture, side by side, and along the channels."""
+def _divided(
+    window: Window, shape: Shape, grid: Grid, tile: WarpgroupTile, group_size: int
+) -> tuple[int, int, int, int]:
+    """The numbers of tiles: of pictures, below one another, side by side, and along the channels."""
     pixels, wide = tile.pixels(group_size), -(-4 * grid.slices // tile.columns)
-    if is_flat(window):
-        return 1, -(-batch * math.prod(grid.size) // pixels), wide
-    return -(-grid.size[0] // (pixels // (8 * tile.wide))), -(-grid.size[1] // (8 * tile.wide)), wide
+    if tile.is_flat:
+        return 1, 1, -(-_positions(window, shape, grid) // pixels), wide
+    return shape[0], -(-grid.size[0] // (pixels // (8 * tile.wide))), -(-grid.size[1] // (8 * tile.wide)), wide
 
 
 def _resident(plan: _Plan, tile: WarpgroupTile, target: Target) -> int:
@@ -272,15 +299,19 @@ def room(target: Target) -> int:
     return target.warpgroup_bytes if target.halves else 0
 
 
-def fits(window: Window, shape: Shape, tile: WarpgroupTile, target: Target) -> bool:
+def fits(window: Window, shape: Shape, grid: Grid, tile: WarpgroupTile, target: Target) -> bool:
     """Whether the device has the local memory, and the group the warpgroups, for a tile."""
     if window.mode == "reflect" or window.strides[1] > 2:
         return False
     if target.group_size % (WARPGROUP * tile.across * tile.split) or tile.planes % tile.split:
         return False
-    if not is_flat(window) and tile.pixels(target.group_size) % (SET * tile.wide):
+    if tile.is_flat:
+        reach = (window.size[1] - 1) * window.dilations[1]  # terms ascend
+        if window.strides != (1, 1) or reach >= window.dilations[0] * _lengths(window, shape, grid)[1]:
+            return False
+    elif tile.pixels(target.group_size) % (SET * tile.wide):
         return False
-    plan = _plan(window, shape[3], tile, target.group_size)
+    plan = _plan(window, shape, grid, tile, target.group_size)
     if plan.blocks * plan.block_stages > 1 and tile.stages == 1:
         return False
     nbytes = _local_bytes(plan, tile, target.group_size, 1 if room(target) else 2)
@@ -324,7 +355,7 @@ def warpgroup_candidates(window: Window, shape: Shape, grid: Grid, target: Targe
         if len(best) == WARPGROUP_CANDIDATES and least[sums] > best[-1][0]:
             break  # estimates of all tiles would take most of the time in which a model is lowered
         for number, tile in alike[sums]:
-            if fits(window, shape, tile, target):
+            if fits(window, shape, grid, tile, target):
                 bisect.insort(best, (clocks(window, shape, grid, tile, target), number, tile))
                 del best[WARPGROUP_CANDIDATES:]
     return tuple(tile for _, _, tile in best)
@@ -334,11 +365,14 @@ def _tiles(window: Window, shape: Shape, grid: Grid, target: Target) -> Iterator
     """The tiles that are considered."""
     warpgroups, outs = target.group_size // WARPGROUP, -(-grid.slices // 2)
     few = 4 * shape[0] * math.prod(grid.size) * grid.slices <= WARPGROUP_FEW_RESULTS and grid.up == (1, 1)
-    shares_of_sums = WARPGROUP_SHARES if few and not is_flat(window) else (1,)
+    pointwise, saves_sets = math.prod(window.size) == 1, _saves_sets(window, shape, grid)
+    shares_of_sums = WARPGROUP_SHARES if few and not pointwise else (1,)
     for sets, across, split, shares in itertools.product((1, 2, 4), (1, 2), (1, 2), shares_of_sums):
         down, octets = warpgroups // (across * split), -(-shape[3] // (8 * shares))
         wide = 1 << max(down * sets, 1).bit_length() // 2
-        for eights in {-(-outs // (across * parts)) for parts in WARPGROUP_PARTS}:
+        wides = (0,) if pointwise else (wide, 0) if shares == 1 and saves_sets else (wide,)
+        parts = {-(-outs // (across * parts)) for parts in WARPGROUP_PARTS}
+        for wide, eights in itertools.product(wides, parts):
             if sets * eights > WARPGROUP_MOST_SUMS:
                 continue
             for planes in {min(octets + octets % split, n) for n in WARPGROUP_PLANES}:
@@ -390,19 +424,26 @@ def _product_clocks(tile: WarpgroupTile) -> int:
     return max(16 + 2 * tile.eights, 4 * tile.eights)
 
 
+def _saves_sets(window: Window, shape: Shape, grid: Grid) -> bool:
+    """Whether sets of any positions in a row are fewer than sets of 8x8 pixels."""
+    squares = shape[0] * math.prod(-(-size // 8) * 8 for size in grid.size)
+    return window.strides == (1, 1) and _positions(window, shape, grid) <= WARPGROUP_FLAT * squares
+
+
 def clocks(window: Window, shape: Shape, grid: Grid, tile: WarpgroupTile, target: Target) -> float:
     """An estimate of the clocks that all tiles take on an H200: those of a unit's busiest part, or of one group's chain
     of copies, barriers and products, whichever is longer.
     """
     size = target.group_size
-    plan = _plan(window, shape[3], tile, size)
+    plan = _plan(window, shape, grid, tile, size)
     units = max(target.invocations // UNIT_INVOCATIONS, 1)
-    pictures = tile.shares * (1 if is_flat(window) else shape[0])
-    tiles = -(-math.prod(_divided(shape[0], window, grid, tile, size)) * pictures // units)
+    tiles = -(-math.prod(_divided(window, shape, grid, tile, size)) * tile.shares // units)
     rounds = -(-tiles // (_resident(plan, tile, target) // units))
     stages, single = plan.blocks * plan.block_stages, tile.stages == 1
     products = plan.blocks * -(-plan.terms // 2) * tile.sets * _product_clocks(tile) * (size // WARPGROUP)
-    octets, nbytes = plan.blocks * tile.planes * plan.pixels, 0 if single else _stage(tile) * stages
+    # A block of an odd number of planes begins amid a sector of memory. Tiles of squares were fitted without this.
+    pair = tile.planes % 2 if tile.is_flat and plan.blocks > 1 else 0
+    octets, nbytes = plan.blocks * (tile.planes + pair) * plan.pixels, 0 if single else _stage(tile) * stages
     results = tile.pixels(size) * tile.columns
     copies = octets * WARPGROUP_OCTET_CLOCKS
     work = max(products, copies) + WARPGROUP_MIX * min(products, copies)

@@ -82,7 +82,13 @@ def convolution(out: int, depth: int, window: Window) -> Convolution:
         ((2, 9, 11, 13), 8, Window((3, 3), (2, 2), padding=VALID), WarpgroupTile(1, 1, 1, 1, 1, 1, 2, 2), 128),
         ((1, 9, 13, 24), 16, Window((1, 3), (1, 2)), WarpgroupTile(1, 1, 1, 2, 1, 2, 1, 3), 256),
         ((1, 12, 9, 16), 30, Window((2, 3), (1, 1), (1, 3)), WarpgroupTile(1, 2, 2, 1, 1, 1, 3, 3), 256),
-        ((2, 7, 9, 36), 33, Window((1, 1), (1, 1)), WarpgroupTile(1, 3, 1, 1, 1, 2, 1, 4), 128),
+        ((2, 7, 9, 36), 33, Window((1, 1), (1, 1)), WarpgroupTile(1, 3, 1, 1, 0, 2, 1, 4), 128),
+        ((2, 9, 9, 24), 24, Window((3, 3), (1, 1)), WarpgroupTile(1, 3, 1, 1, 0, 2, 9, 4), 128),
+        ((2, 7, 5, 16), 16, Window((2, 3), (1, 1), (3, 2)), WarpgroupTile(1, 2, 1, 1, 0, 1, 3, 3, 2), 256),
+        ((2, 6, 7, 16), 16, Window((3, 2), (1, 1), padding=VALID), WarpgroupTile(1, 1, 2, 1, 0, 2, 6, 1), 256),
+        ((2, 6, 7, 16), 8, Window((3, 3), (1, 1), (1, 1), VALID, (3, 1, 0, 4)),
+         WarpgroupTile(2, 1, 1, 1, 0, 2, 9, 1), 128),
+        ((2, 5, 6, 8), 8, Window((1, 1), (1, 1), extra=(0, 1, 2, 0)), WarpgroupTile(1, 1, 1, 1, 0, 1, 1, 1), 128),
         ((2, 17, 26, 16), 8, Window((3, 3), (1, 1)), WarpgroupTile(1, 1, 1, 1, 1, 2, 5, 6), 128),
         ((2, 5, 9, 40), 21, Window((3, 3), (1, 1), (2, 1)), WarpgroupTile(1, 1, 1, 1, 1, 1, 3, 3, 3), 128),
     ],
@@ -184,6 +190,13 @@ def test_few_pixels_of_many_channels_share_their_sums() -> None:
     assert first.number != last.number
 
 
+@pytest.mark.parametrize(("size", "flat"), [(128, False), (129, True)])
+def test_tiles_are_positions_in_a_row_if_squares_cover_too_much(size: int, flat: bool) -> None:
+    grid = Grid((size, size), 32)
+    first, *_ = warpgroup_candidates(Window((3, 3), (1, 1)), (1, size, size, 160), grid, HOPPER)
+    assert first.is_flat == flat
+
+
 @pytest.mark.parametrize(
     ("shape", "grid", "window"),
     [
@@ -195,7 +208,7 @@ def test_few_pixels_of_many_channels_share_their_sums() -> None:
 def test_the_likeliest_tiles_are_those_of_all_tiles(shape: Shape, grid: Grid, window: Window) -> None:
     """Bounds leave most tiles out of the estimates, and no likely one."""
     target = Target(256, 132 * 2048, halves=True, warpgroup_bytes=227 << 10)
-    possible = [tile for tile in _tiles(window, shape, grid, target) if fits(window, shape, tile, target)]
+    possible = [tile for tile in _tiles(window, shape, grid, target) if fits(window, shape, grid, tile, target)]
     costs = {tile: clocks(window, shape, grid, tile, target) for tile in possible}
     assert warpgroup_candidates(window, shape, grid, target) == tuple(
         sorted(costs, key=costs.__getitem__)[:WARPGROUP_CANDIDATES]
