@@ -14,6 +14,7 @@ from null_programs import program_on_null
 from shrink import shrink
 from support.model_runs import backend_of
 from support.stray_reads import stray_reads
+from support.unordered_steps import unordered_steps
 
 GRAPHS = 300
 """Graphs of seeds from 0. All are lowered in each session; the tiers say how many run on which device."""
@@ -28,11 +29,13 @@ def test_every_operator_of_a_graph_is_claimed_and_lowered(first: int) -> None:
         assert reasons == {}, str(recipe)
         assert program is not None and program.record().steps, str(recipe)
         assert stray_reads(program) == [], str(recipe)
+        assert unordered_steps(program.steps) == [], str(recipe)
 
 
 def test_steps_in_another_order_read_what_is_not_there() -> None:
     _, program = program_on_null(case_of(draw(0)).model)
     assert program is not None and stray_reads(program) == []
+    assert unordered_steps(program.record_steps().steps, barriers=())
     program.compiled.lowered.launches.reverse()
     assert stray_reads(program)
 
