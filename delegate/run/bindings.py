@@ -17,7 +17,7 @@ from ...interop.errors import BindingError
 from ...interop.host_arrays import HostArray
 from ...interop.yuv import YuvPicture
 from ...kernels.colours import YuvColours
-from ...kernels.tensor import LARGEST_RANK, TensorInfo
+from ...kernels.tensor import INTEGER_DTYPES, LARGEST_RANK, TensorInfo
 from ...kernels.views import TEXTURE_CHANNELS, Dense, Picture, PlanePicture, Quantized, Sliced, Strided
 from ..plan.binding import Binding, TextureMapping
 from ..plan.mapping import ORDERS, check_mapping, mapped_parameters, order_of, sampling_of
@@ -62,8 +62,8 @@ def make_binding(
         raise BindingError(f"{what} cannot be bound: {error}") from error
     if not isinstance(resource, np.ndarray) and resource.released:
         raise BindingError(f"{what} cannot be bound to {resource.label}: it is released; bind one that is alive")
-    if tensor.dtype != "float32":
-        raise BindingError(f"{what} cannot be bound: it is {tensor.dtype}, and only float32 tensors can be bound")
+    if tensor.dtype != "float32" and tensor.dtype not in INTEGER_DTYPES:
+        raise BindingError(f"{what} cannot be bound: it is {tensor.dtype}, and only floats and integers can be bound")
     if len(tensor.shape) > LARGEST_RANK:
         raise BindingError(
             f"{what} cannot be bound: its rank is {len(tensor.shape)}, and at most {LARGEST_RANK} has a BHWC form"
@@ -270,6 +270,8 @@ def _buffer(
     _check_unmapped(resource.label, what, mapping)
     if resource.layout is not None:
         return Binding(resource, array_view(resource.layout, tensor, where, write=write))
+    if tensor.dtype != "float32" and (dtype := getattr(resource, "dtype", np.float32)) != np.float32:
+        raise BindingError(f"{where}: it holds {dtype}, and bound buffers hold the numbers as float32")
     view = Dense(tensor.bhwc)
     channels, elements = tensor.bhwc[3], math.prod(tensor.bhwc)
     padded = elements // channels * (-(-channels // 4) * 4) * 4

@@ -120,7 +120,7 @@ def test_refusals_say_what_to_do(obj: Any, mapping: dict[str, Any], says: str) -
         (texture(), IMAGE, {"crop": (0, 0, 6, 4)}, "crop, rotation and pad are for inputs"),
         (texture(), SCORES, {}, "a texture holds batch 1 and 1 to 4 channels; bind a buffer of 2016 bytes"),
         (texture(), TensorInfo("b", (2, 4, 6, 3), "float32"), {}, "a texture holds batch 1"),
-        (buffer(999), TensorInfo("q", (1, 4, 6, 3), "int8"), {}, "it is int8, and only float32 tensors"),
+        (buffer(999), TensorInfo("q", (1, 4, 6, 3), "complex64"), {}, "it is complex64, and only floats and integers"),
         (buffer(999), TensorInfo("r", (1,) * 8 + (3,), "float32"), {}, "its rank is 9, and at most 8"),
     ],
 )

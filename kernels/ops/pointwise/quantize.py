@@ -171,9 +171,11 @@ def stored_values(tensor: TensorInfo, values: np.ndarray) -> np.ndarray:
     """The integers, or halves, that stand for float32 values in a tensor of the model (not its float view)."""
     if tensor.dtype == "float16":
         return values.astype(np.float16)
-    assert tensor.quantization is not None
-    kind = QUANTIZED_DTYPES[tensor.dtype]
-    stored = np.rint(values / np.float32(tensor.quantization.scales[0])) + tensor.quantization.zero_points[0]
+    kind = INTEGER_DTYPES[tensor.dtype]
+    if tensor.quantization is None:  # numbers that stand for themselves
+        stored = np.rint(values)
+    else:
+        stored = np.rint(values / np.float32(tensor.quantization.scales[0])) + tensor.quantization.zero_points[0]
     return np.clip(stored, kind.lowest, kind.highest).astype(tensor.dtype)
 
 

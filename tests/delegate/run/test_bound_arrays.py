@@ -16,6 +16,7 @@ from framebind.interop.device import Device
 from framebind.kernels.tensor import TensorInfo
 from framebind.kernels.views import Dense, Sliced, Strided
 from framebind.tools.certify.cases.operator_models import options
+from framebind.video.answers.graph import AnswerGraph
 from support.tiny_models import G, Op, T, build, chain
 
 SHAPE = (1, 4, 6, 3)
@@ -113,6 +114,43 @@ def test_a_model_s_arrays_are_what_litert_computes(gpu: Device, model_path: Call
     for index, array in arrays.items():
         wanted = cpu.get_tensor(index)
         assert np.abs(array - wanted).max() <= (1e-4 if dtype == np.float32 else 1e-3) * np.abs(wanted).max()
+    delegate.close()
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int64", "bool"])
+def test_integers_are_bound_as_floats(gpu: Device, dtype: str) -> None:
+    """A class, an index, a truth value: objects hold it as float32, ``set_tensor`` and ``get_tensor`` as it is."""
+    graph = AnswerGraph()
+    given = graph.input((1, 2, 3, 1), dtype)
+    doubled = graph.binary("MUL", graph.cast(given, "float32"), 2.0)
+    interpreter, delegate = ready(graph.build(doubled, graph.cast(doubled, dtype)))
+    interpreter.set_allow_buffer_handle_output(True)
+    numbers = np.array([0, 1, 1, 0, 1, 1] if dtype == "bool" else [0, 1, -7, 300, 1 << 20, (1 << 24) - 1])
+    source, (floats, integers) = numbers.reshape(1, 2, 3, 1).astype(np.float32), np.zeros((2, 1, 2, 3, 1), np.float32)
+    delegate.bind_buffer_to_tensor(source, given)
+    for output, target in zip(interpreter.outputs(), (floats, integers), strict=True):
+        delegate.bind_buffer_to_tensor(target, output)
+    interpreter.invoke()
+    np.testing.assert_array_equal(floats, 2 * source)
+    np.testing.assert_array_equal(integers, (2 * source).astype(dtype).astype(np.float32))
+    last = interpreter.outputs()[1]
+    delegate.ensure_tensor_data_is_readable(last)
+    found = interpreter.get_tensor(last)
+    assert found.dtype == dtype and np.array_equal(found, (2 * source).astype(dtype))
+    delegate.unbind(given)
+    interpreter.set_tensor(given, source[:, ::-1].astype(dtype))
+    interpreter.invoke()
+    np.testing.assert_array_equal(floats, 2 * source[:, ::-1])
+    delegate.close()
+
+
+@pytest.mark.parametrize("context", ["gl"], indirect=True)
+def test_a_buffer_of_integers_is_not_taken_for_floats(context: fb.GlContext) -> None:
+    graph = AnswerGraph()
+    given = graph.input((1, 2, 3, 1), "int32")
+    _, delegate = ready(graph.build(graph.cast(given, "float32")))
+    with pytest.raises(fb.BindingError, match="it holds int32, and bound buffers hold the numbers as float32"):
+        delegate.bind_buffer_to_tensor(fb.GlBuffer.from_array(np.arange(6, dtype=np.int32)), given)
     delegate.close()
 
 
