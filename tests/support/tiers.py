@@ -237,9 +237,6 @@ REPEATED: Mapping[str, Callable[[Mapping[str, Any]], bool]] = {
     "test_live.py::test_the_likeliest_classes_are_drawn_over_moving_frames": _always,
     "test_benchmarks.py::test_benchmark_counts_what_the_engine_counts": _always,  # a real model, compiled on PoCL
     "test_shapes.py::test_shapes_that_no_file_declares_are_litert_s": _on("step", 1),
-    "test_cache_key.py::test_another_text_of_a_file_is_another_cache_file": _on(
-        "changed", "interop/record/hazards.py", "delegate/lower/pack.py"
-    ),
     "test_stage.py::test_a_pool_of_processes": _always,  # test_processes.py has processes
     "test_docs.py::test_a_program_of_its_own_runs": _always,  # processes: a pool's, and Ray's
     "test_outputs.py::test_masks_are_a_video_pictures_and_run_lengths": _on("task", "segment"),
