@@ -186,20 +186,23 @@ WARPGROUP_GAIN, WARPGROUP_SHARES_GAIN = 0.9, 1.15
 the launch that adds up runs beside others: so deeplab_mnv2_513 took 0.263 ms and not 0.272, resnet18_224 0.104 and not
 0.107.
 """
-# Fitted to the times of 120 tiles of 15 layers on an H200, 9% off in the mean; clocks of a compute unit.
-WARPGROUP_OCTET_CLOCKS, WARPGROUP_RESULT_CLOCKS, WARPGROUP_STAGE_WORK, WARPGROUP_MIX = 0.48, 0.23, 230, 0.83
-"""The time of an octet that is copied, of a result, and of a stage; and the part of the shorter one of products and
-copies that is not hidden behind the other.
-"""
-WARPGROUP_LATENCY, WARPGROUP_BYTE_CLOCKS, WARPGROUP_STAGE, WARPGROUP_NO_OVERLAP = 430, 0.24, 20, 100
-"""In one group, where all follow one another: the least time of a stage, that of a byte of its weights, and what comes
-on top, also if products do not go on in the next stage.
-"""
-WARPGROUP_BLOCK, WARPGROUP_CHAIN_OCTET_CLOCKS, WARPGROUP_SPLIT, WARPGROUP_TILE = 580, 1.1, 38, 380
-WARPGROUP_LAUNCH = 1700
-"""The time of a launch; and in one group, that of a block, an octet, eight sums of another warpgroup, and a tile."""
-
-WARPGROUP_SUM, WARPGROUP_SUM_CLOCKS = 3000, 0.05
+# Fitted to the times of 120 tiles of 15 layers on an H200, 9% off in the mean; clocks of a compute unit. It is busy by
+# the work of all its groups, or waits for one group alone, in which all follow one another.
+WARPGROUP_LAUNCH_CLOCKS = 1700
+"""The time of a launch."""
+WARPGROUP_OCTET_CLOCKS, WARPGROUP_RESULT_CLOCKS, WARPGROUP_STAGE_WORK_CLOCKS = 0.48, 0.23, 230
+"""The work of a unit: for an octet that is copied, a result, and a stage."""
+WARPGROUP_NOT_HIDDEN = 0.83
+"""The part of the shorter one of products and copies that is not hidden behind the other."""
+WARPGROUP_LEAST_STAGE_CLOCKS, WARPGROUP_WEIGHT_BYTE_CLOCKS = 430, 0.24
+"""One group alone: the least time of a stage, and that of a byte of its weights."""
+WARPGROUP_STAGE_CLOCKS, WARPGROUP_NO_OVERLAP_CLOCKS = 20, 100
+"""One group alone: what comes on top for each stage, and if products do not go on in the next stage."""
+WARPGROUP_TILE_CLOCKS, WARPGROUP_BLOCK_CLOCKS, WARPGROUP_CHAIN_OCTET_CLOCKS = 380, 580, 1.1
+"""One group alone: the time of a tile, of a block of its sum, and of an octet that is copied."""
+WARPGROUP_PASSED_CLOCKS = 38
+"""One group alone: the time of eight sums that pass from one warpgroup to another."""
+WARPGROUP_SUM_LAUNCH_CLOCKS, WARPGROUP_SHARE_CLOCKS = 3000, 0.05
 """The time of a launch that adds up shares, and in one unit that of a share of a result."""
 
 # matrix_patch.kern: large windows over few channels by matrix units

@@ -17,34 +17,34 @@ from ...tensor import Shape, TensorId, slices
 from ..window import Window
 from .heuristics import (
     UNIT_INVOCATIONS,
-    WARPGROUP_BLOCK,
-    WARPGROUP_BYTE_CLOCKS,
+    WARPGROUP_BLOCK_CLOCKS,
     WARPGROUP_CANDIDATES,
     WARPGROUP_CHAIN_OCTET_CLOCKS,
     WARPGROUP_FEW_RESULTS,
     WARPGROUP_FLAT,
     WARPGROUP_GAIN,
-    WARPGROUP_LATENCY,
-    WARPGROUP_LAUNCH,
-    WARPGROUP_MIX,
+    WARPGROUP_LAUNCH_CLOCKS,
+    WARPGROUP_LEAST_STAGE_CLOCKS,
     WARPGROUP_MOST_SUMS,
-    WARPGROUP_NO_OVERLAP,
+    WARPGROUP_NO_OVERLAP_CLOCKS,
+    WARPGROUP_NOT_HIDDEN,
     WARPGROUP_OCTET_CLOCKS,
     WARPGROUP_PARTS,
+    WARPGROUP_PASSED_CLOCKS,
     WARPGROUP_PLANES,
     WARPGROUP_REGISTERS,
     WARPGROUP_RESULT_CLOCKS,
+    WARPGROUP_SHARE_CLOCKS,
     WARPGROUP_SHARES,
     WARPGROUP_SHARES_GAIN,
-    WARPGROUP_SPLIT,
-    WARPGROUP_STAGE,
     WARPGROUP_STAGE_BYTES,
-    WARPGROUP_STAGE_WORK,
-    WARPGROUP_SUM,
-    WARPGROUP_SUM_CLOCKS,
-    WARPGROUP_TILE,
+    WARPGROUP_STAGE_CLOCKS,
+    WARPGROUP_STAGE_WORK_CLOCKS,
+    WARPGROUP_SUM_LAUNCH_CLOCKS,
+    WARPGROUP_TILE_CLOCKS,
     WARPGROUP_UNIT_BYTES,
     WARPGROUP_UNIT_REGISTERS,
+    WARPGROUP_WEIGHT_BYTE_CLOCKS,
 )
 from .tiled_conv import Grid, tile_candidates
 from .tiled_conv import clocks as tiled_clocks
@@ -396,10 +396,12 @@ def least_clocks(window: Window, shape: Shape, grid: Grid, tile: WarpgroupTile, 
     products = steps * tile.sets * _product_clocks(tile) * (size // WARPGROUP)
     work = products + pixels * tile.columns * WARPGROUP_RESULT_CLOCKS
     octets = pixels * depth / 8 if math.prod(window.strides) == 1 else 0
-    chain = products + WARPGROUP_STAGE + WARPGROUP_BLOCK + octets * WARPGROUP_CHAIN_OCTET_CLOCKS
-    chain += _passed(tile) * WARPGROUP_SPLIT
+    chain = products + WARPGROUP_STAGE_CLOCKS + WARPGROUP_BLOCK_CLOCKS + octets * WARPGROUP_CHAIN_OCTET_CLOCKS
+    chain += _passed(tile) * WARPGROUP_PASSED_CLOCKS
     return (
-        WARPGROUP_LAUNCH + max(rounds * (chain + WARPGROUP_TILE), tiles * work) + _sum_clocks(shape, grid, tile, units)
+        WARPGROUP_LAUNCH_CLOCKS
+        + max(rounds * (chain + WARPGROUP_TILE_CLOCKS), tiles * work)
+        + _sum_clocks(shape, grid, tile, units)
     )
 
 
@@ -416,7 +418,7 @@ def _passed(tile: WarpgroupTile) -> int:
 def _sum_clocks(shape: Shape, grid: Grid, tile: WarpgroupTile, units: int) -> float:
     """The clocks of the launch that adds up shares."""
     added = 4 * shape[0] * math.prod(grid.size) * grid.slices * tile.shares
-    return WARPGROUP_SUM + added * WARPGROUP_SUM_CLOCKS / units if tile.shares > 1 else 0
+    return WARPGROUP_SUM_LAUNCH_CLOCKS + added * WARPGROUP_SHARE_CLOCKS / units if tile.shares > 1 else 0
 
 
 def _product_clocks(tile: WarpgroupTile) -> int:
@@ -446,12 +448,15 @@ def clocks(window: Window, shape: Shape, grid: Grid, tile: WarpgroupTile, target
     octets, nbytes = plan.blocks * (tile.planes + pair) * plan.pixels, 0 if single else _stage(tile) * stages
     results = tile.pixels(size) * tile.columns
     copies = octets * WARPGROUP_OCTET_CLOCKS
-    work = max(products, copies) + WARPGROUP_MIX * min(products, copies)
-    work += results * WARPGROUP_RESULT_CLOCKS + stages * WARPGROUP_STAGE_WORK
-    stage = max(products / stages, 0 if single else WARPGROUP_LATENCY, nbytes / stages * WARPGROUP_BYTE_CLOCKS)
-    chain = stages * (stage + WARPGROUP_STAGE + (0 if tile.overlaps or single else WARPGROUP_NO_OVERLAP))
-    chain += plan.blocks * WARPGROUP_BLOCK + octets * WARPGROUP_CHAIN_OCTET_CLOCKS
-    chain += _passed(tile) * WARPGROUP_SPLIT
+    work = max(products, copies) + WARPGROUP_NOT_HIDDEN * min(products, copies)
+    work += results * WARPGROUP_RESULT_CLOCKS + stages * WARPGROUP_STAGE_WORK_CLOCKS
+    least = 0 if single else WARPGROUP_LEAST_STAGE_CLOCKS
+    stage = max(products / stages, least, nbytes / stages * WARPGROUP_WEIGHT_BYTE_CLOCKS)
+    chain = stages * (stage + WARPGROUP_STAGE_CLOCKS + (0 if tile.overlaps or single else WARPGROUP_NO_OVERLAP_CLOCKS))
+    chain += plan.blocks * WARPGROUP_BLOCK_CLOCKS + octets * WARPGROUP_CHAIN_OCTET_CLOCKS
+    chain += _passed(tile) * WARPGROUP_PASSED_CLOCKS
     return (
-        WARPGROUP_LAUNCH + max(rounds * (chain + WARPGROUP_TILE), tiles * work) + _sum_clocks(shape, grid, tile, units)
+        WARPGROUP_LAUNCH_CLOCKS
+        + max(rounds * (chain + WARPGROUP_TILE_CLOCKS), tiles * work)
+        + _sum_clocks(shape, grid, tile, units)
     )
