@@ -31,7 +31,7 @@ def write_output(
 ) -> None:
     """Upload an output's values to the object that is bound to it."""
     if isinstance(obj, fb.GlBuffer):
-        obj.write(values, reason=COPYING)
+        obj.write(values.astype(np.float32, copy=False), reason=COPYING)  # classes are integers
         return
     assert sizes is not None, "a texture was bound"
     picture = sizes.from_tensor(values) * np.asarray(sampling.std, np.float32) + np.asarray(sampling.mean, np.float32)

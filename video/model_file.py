@@ -11,6 +11,7 @@ from typing import Any
 import framebind as fb
 
 from .bundles import bundle_of, content_of, interpreter_arguments, models_of
+from .choices import choices_of
 from .feedback import feedback_of
 from .further_inputs import NO_OPTIONS, FurtherInputs, values_of
 from .layouts import Layout
@@ -30,6 +31,7 @@ class ModelFile:
     outputs: Mapping[int, tuple[int, ...]]
     names: Mapping[int, str]
     layouts: Mapping[int, Layout]
+    choices: Mapping[int, int]
     metadata: ModelMetadata
     feedback: Mapping[int, int]
     """The inputs that outputs feed, and that are left out here as states: see ``feedback_of``."""
@@ -66,6 +68,7 @@ def _read(path: Path, changed: int, further: FurtherInputs) -> ModelFile:
     outputs: list[dict[str, Any]] = (prepared or interpreter).get_output_details()
     details = (*inputs, *outputs)
     layouts: dict[int, Layout] = {int(each["index"]): delegate.layout_of(int(each["index"])) for each in details}
+    choices = choices_of(interpreter)
     delegate.close()
     names = {int(each["index"]): str(each["name"]) for each in details}
     fed, values = dict[int, int](), dict[int, float | None]()
@@ -76,7 +79,7 @@ def _read(path: Path, changed: int, further: FurtherInputs) -> ModelFile:
         path,
         {tensor: shape for tensor, shape in shapes(inputs).items() if tensor not in {*fed.values(), *values}},
         {tensor: shape for tensor, shape in shapes(outputs).items() if tensor not in fed},
-        names, layouts, read_metadata(content_of(path) or path), fed, values, is_certain=prepared is not None,
+        names, layouts, choices, read_metadata(content_of(path) or path), fed, values, is_certain=prepared is not None,
     )  # fmt: skip
 
 

@@ -17,6 +17,7 @@ from .answers.postprocess import Postprocess
 from .apis import GL
 from .basic_types import Array
 from .bundles import content_of, interpreter_arguments, models_of
+from .choices import choices_of
 from .copies import FROM_ARRAY
 from .copying_mode import read_input, write_output
 from .feedback import feedback_of
@@ -138,6 +139,11 @@ class Network:
     def layouts(self) -> dict[int, Layout]:
         """The layouts of inputs and outputs, if they are pictures."""
         return {tensor: self._delegate.layout_of(tensor) for tensor in (*self.inputs, *self.outputs)}
+
+    @property
+    def choices(self) -> dict[int, int]:
+        """The outputs that have the number of a class, and the numbers of classes."""
+        return choices_of(self._interpreter)
 
     @property
     def metadata(self) -> ModelMetadata:

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from ai_edge_litert import schema_py_generated as schema
 
+from framebind.video.answers.graph import AnswerGraph
 from support import tiny_models
 from support.model_metadata import with_json
 from support.tiny_models import G, Op, T
@@ -52,6 +53,14 @@ def brightness(channels: int, least: float = 0.0) -> bytes:
     tensors = [T("x", (1, 48, 64, 3)), T("w", weights.shape, weights), T("b", (channels,), bias)]
     tensors.append(T("y", (1, 48, 64, channels)))
     return tiny_models.build(G(tensors, [Op("CONV_2D", [0, 1, 2], [3], options)], [0], [3]))
+
+
+def largest_color() -> bytes:
+    """A model that gives the class of each pixel: 0 to 2, for the largest of red, green and blue."""
+    graph = AnswerGraph()
+    doubled = graph.binary("MUL", graph.input((1, 48, 64, 3)), 2.0)
+    numbers = graph.apply("ARG_MAX", [doubled, graph.integers(3)], (1, 48, 64), "int64", outputType=4)
+    return graph.build(graph.reshape(graph.cast(numbers, "int32"), (1, 48, 64, 1)))
 
 
 def enlarger(height: int, width: int, *, any_size: bool = False) -> bytes:

@@ -22,6 +22,7 @@ from support.demo_models import (
     brightness,
     color_classifier,
     flow_model,
+    largest_color,
     matting_model,
     object_model,
 )
@@ -37,6 +38,7 @@ MODELS: dict[str, tuple[str, Callable[[], bytes]]] = {
     "a mask": ("matte", lambda: brightness(1)),
     "alpha and foreground, with a state": ("matte", matting_model),
     "classes of each pixel": ("segment", lambda: brightness(21)),
+    "the class of each pixel": ("segment", largest_color),
     "a coarse map of classes": ("segment", lambda: zeros((1, 16, 16, 150))),
     "the coarsest map of classes": ("segment", lambda: zeros((1, 4, 4, 8))),
     "a picture": ("style", lambda: chain("EXP", shape=(1, 48, 64, 3))),

@@ -23,13 +23,19 @@ EXACT_BITS = 24
 class ClassNumbers:
     """The classes of a video's pixels, steady over time, on the GPU behind the scores of a network."""
 
-    def __init__(self, shape: PictureShape, make: Callable[[object, bytes, Mapping[str, str]], Postprocess]) -> None:
-        """``shape`` is that of the scores; ``make`` gives an owner a model behind them, of its content and feedback."""
-        self._postprocess, self._shape = make(self, *class_graph(shape)), shape
-        self._counts = np.empty(shape.channels, np.float32)
-        together, pixels = together_of(shape.channels), shape.height * shape.width
+    def __init__(
+        self, shape: PictureShape, make: Callable[[object, bytes, Mapping[str, str]], Postprocess], chosen: int = 0
+    ) -> None:
+        """``shape`` is that of the scores; ``make`` gives an owner a model behind them, of its content and feedback.
+
+        If the network has chosen, from ``chosen`` classes, ``shape`` is that of their numbers.
+        """
+        graph = class_graph(shape) if not chosen else number_graph(shape, chosen)
+        self._postprocess, self._shape, self._classes = make(self, *graph), shape, chosen or shape.channels
+        self._counts = np.empty(self._classes, np.float32)
+        together, pixels = together_of(self._classes), shape.height * shape.width
         self._packed = np.empty(-(-pixels // together), np.float32)
-        self._powers = shape.channels ** np.arange(together)
+        self._powers = self._classes ** np.arange(together)
 
     @property
     def buffer(self) -> Any:
@@ -48,7 +54,7 @@ class ClassNumbers:
     def numbers(self) -> npt.NDArray[np.uint8]:
         """The classes (height, width) of the last frame: of each pixel a byte is read, or 4/3 if there are over 64."""
         packed = self._postprocess.outputs[2].read(self._packed, reason=DETECTIONS).astype(np.int64)
-        numbers = (packed[:, None] // self._powers % self._shape.channels).astype(np.uint8)
+        numbers = (packed[:, None] // self._powers % self._classes).astype(np.uint8)
         return numbers.reshape(-1)[: self._shape.height * self._shape.width].reshape(self._shape.size[::-1])
 
 
@@ -77,13 +83,26 @@ def class_graph(shape: PictureShape) -> tuple[bytes, dict[str, str]]:
     stay = _one_hot(graph, last, shape.shape, axis, STAY)
     steady = graph.apply("ADD", [scores, stay], shape.shape)
     numbers = graph.apply("ARG_MAX", [steady, graph.integers(axis)], place, "int32", outputType=2)
+    outputs = _outputs(graph, numbers, classes)
+    after = graph.apply("ADD", [outputs[0], one], place)
+    return graph.build(*outputs, after), {graph.name(after): graph.name(before)}
+
+
+def number_graph(shape: PictureShape, classes: int) -> tuple[bytes, dict[str, str]]:
+    """A model that takes the numbers of pixels' classes, and gives what ``class_graph`` gives; it has no states."""
+    graph = AnswerGraph()
+    numbers = graph.cast(graph.input((1, shape.height, shape.width)), "int32")
+    return graph.build(*_outputs(graph, numbers, classes)), {}
+
+
+def _outputs(graph: AnswerGraph, numbers: int, classes: int) -> tuple[int, int, int]:
+    """The classes (1, height, width) as float32, their counts, and the classes packed."""
+    place = graph.shape(numbers)
     each = _one_hot(graph, numbers, (*place, classes), 3, 1.0)
-    of_rows = graph.apply("SUM", [each, graph.integers(2)], (1, shape.height, classes), keepDims=False)
+    of_rows = graph.apply("SUM", [each, graph.integers(2)], (1, place[1], classes), keepDims=False)
     counts = graph.apply("SUM", [of_rows, graph.integers(1)], (1, classes), keepDims=False)
     floats = graph.apply("CAST", [numbers], place)
-    after = graph.apply("ADD", [floats, one], place)
-    content = graph.build(floats, counts, _packed(graph, floats, classes), after)
-    return content, {graph.name(after): graph.name(before)}
+    return floats, counts, _packed(graph, floats, classes)
 
 
 def _one_hot(graph: AnswerGraph, numbers: int, shape: tuple[int, ...], axis: int, on: float) -> int:

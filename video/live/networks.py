@@ -120,6 +120,10 @@ class StreamNetwork(Network):
         return self.shared.network.layouts
 
     @property
+    def choices(self) -> dict[int, int]:
+        return self.shared.network.choices
+
+    @property
     def metadata(self) -> ModelMetadata:
         return self.shared.network.metadata
 

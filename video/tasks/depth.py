@@ -89,6 +89,8 @@ def fits(model: Model) -> Fit | None:
     maps, picture = maps_of(model), picture_of(model)
     if picture is None or picture.channels == 4 or len(maps) != 1 or maps[0] is None or maps[0].channels != 1:
         return None
+    if model.choices:  # classes, of segment
+        return None
     (output,), size = model.outputs, f"{maps[0].width} x {maps[0].height}"
     if model.metadata.task == "depth":
         return Fit(Match.METADATA, "its file says so")

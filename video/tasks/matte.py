@@ -54,6 +54,8 @@ def fits(model: Model) -> Fit | None:
     maps, picture = maps_of(model), picture_of(model)
     if picture is None or picture.channels == 4 or len(maps) != 1 or maps[0] is None or maps[0].channels != 1:
         return None
+    if model.choices:  # classes, of segment
+        return None
     return Fit(Match.SHAPES, f"its one output is a mask of {maps[0].width} x {maps[0].height}")
 
 

@@ -80,33 +80,41 @@ void main() {{ color = spread(uv, texture(frame, uv).rgb); }}
 
 
 class Segmentation(NamedTuple):
-    """The output of a segmentation: scores of classes, or, if it has one channel, the probability of a person."""
+    """The output of a segmentation: scores of classes; if it has one channel, the probability of a person, or the
+    number of the class.
+    """
 
     shape: PictureShape
     names: Sequence[str]
     """The names of the classes."""
     sampling: Sampling
+    chosen: int = 0
+    """The number of classes from which the model has chosen; 0 for scores."""
 
     @property
     def channels(self) -> int:
         """The number of classes."""
-        return self.shape.channels
+        return self.chosen or self.shape.channels
 
 
 def fits(model: Model) -> Fit | None:
-    """Whether the model's one output has several channels, and enough pixels for a map."""
+    """Whether the model's one output has several channels, or the numbers of classes, and enough pixels for a map."""
     maps, picture = maps_of(model), picture_of(model)
     if picture is None or len(maps) != 1 or (found := maps[0]) is None:
         return None
+    chosen = next(iter(model.choices.values()), 0) if found.channels == 1 else 0
     # A frame has no fourth channel, three channels are a picture, and a few pixels are features for something else.
     if (
         picture.channels == 4
-        or found.channels in (1, 3)
-        or found.channels > MOST_CLASSES
+        or (not chosen and found.channels in (1, 3))
+        or max(found.channels, chosen) > MOST_CLASSES
         or found.height * COARSEST < picture.height
         or min(found.size) < LEAST_SIDE
     ):
         return None
+    if chosen:
+        size = f"{found.width} x {found.height}"
+        return Fit(Match.OUTPUTS, f"its one output has the class of each pixel, one of {chosen}, of {size}")
     return Fit(Match.SHAPES, f"its one output has {found.channels} channels of {found.width} x {found.height}")
 
 
@@ -118,15 +126,16 @@ def output_of(
     Selfie models take pictures from 0 to 1, and DeepLab from -1 to 1, unless the model's file or the user says
     something else.
     """
-    maps = maps_of(model)
-    if len(maps) != 1 or (shape := maps[0]) is None or shape.channels > MOST_CLASSES:
+    maps, chosen = maps_of(model), next(iter(model.choices.values()), 0)
+    if len(maps) != 1 or (shape := maps[0]) is None or max(shape.channels, chosen) > MOST_CLASSES:
         raise fb.ModelError(
             f"{model.path.name} is no segmentation: its outputs are {list(model.outputs.values())}; framebind inspect "
             "names its task"
         )
-    known = model.metadata.classes or (VOC if shape.channels == len(VOC) else ())
-    usual = (0.0, 1.0) if shape.channels == 1 else (0.5, 0.5)
-    return Segmentation(shape, read_labels(labels, shape.channels, known), sampling_of(model, mean, std, usual=usual))
+    classes = chosen or shape.channels
+    known = model.metadata.classes or (VOC if classes == len(VOC) else ())
+    usual = (0.0, 1.0) if classes == 1 else (0.5, 0.5)
+    return Segmentation(shape, read_labels(labels, classes, known), sampling_of(model, mean, std, usual=usual), chosen)
 
 
 def finder(
@@ -145,7 +154,9 @@ def finder(
     """
     output = output_of(model, labels, mean, std)
     is_classes = output.channels > 1 and effect in (None, "classes")
-    classes, people = ClassMask(output.shape), CpuMask(PERSON)
+    if output.chosen and not is_classes:
+        raise fb.ModelError(f"{model.path.name} has {output.channels} classes: with it, --effect is classes")
+    classes, people = ClassMask(output.shape, output.chosen), CpuMask(PERSON)
     mask, painter, found = classes if is_classes else people, MaskPainter(), list[dict[str, Any]]()
     names, colors = output.names if is_classes else (), palette(output.channels)
 
@@ -227,7 +238,7 @@ def drawing(
     effects: dict[str, Painting] = {}
     if output.channels > 1:
         effects["classes"] = _classes(scene, scores, output)
-    if output.channels in (1, len(VOC)):
+    if not output.chosen and output.channels in (1, len(VOC)):
         effects.update(
             people_paintings(scene.picture, GlMask(scores, output.shape, scene.picture.size, person=PERSON), background)
         )
@@ -268,7 +279,9 @@ class Painting(NamedTuple):
 def _classes(scene: Scene, scores: fb.GlBuffer, output: Segmentation) -> Painting:
     """The classes in colour, with a legend."""
     picture, network = scene.picture, scene.network
-    found = ClassNumbers(output.shape, lambda owner, content, fed: network.postprocess(owner, content, [scores], fed))
+    found = ClassNumbers(
+        output.shape, lambda owner, content, fed: network.postprocess(owner, content, [scores], fed), output.chosen
+    )
     numbers = GlMask(found.buffer, output.shape, picture.size)
     texts = ", ".join(f"vec3{color}" for color in palette(output.channels))
     colors = f"const vec3 PALETTE[{output.channels}] = vec3[{output.channels}]({texts});\n"

@@ -16,21 +16,23 @@ from ..network_outputs import Outputs
 class ClassMask:
     """The classes of the pixels of one video."""
 
-    def __init__(self, shape: PictureShape) -> None:
-        """``shape`` is that of the scores."""
-        self._shape = shape
+    def __init__(self, shape: PictureShape, chosen: int = 0) -> None:
+        """``shape`` is that of the scores, or of the numbers that the network has chosen from ``chosen`` classes."""
+        self._shape, self._chosen = shape, chosen
         self._on_gpu: ClassNumbers | None = None
         self._small: Array | None = None
 
     def smooth(self, outputs: Sequence[Array]) -> None:
-        """Find the classes of the next frame: the first of ``outputs`` has the scores."""
+        """Find the classes of the next frame: the first of ``outputs`` has the scores, or the numbers."""
         if isinstance(outputs, Outputs) and outputs.are_on_gpu(0):
             if self._on_gpu is None:
                 self._on_gpu = ClassNumbers(
-                    self._shape, lambda owner, content, fed: outputs.postprocess(owner, content, [0], fed)
+                    self._shape, lambda owner, content, fed: outputs.postprocess(owner, content, [0], fed), self._chosen
                 )
             self._on_gpu.run()
             self._small = None
+        elif self._chosen:
+            self._small = outputs[0].reshape(self._shape.size[::-1]).astype(np.int64)
         else:
             self._small = self._best(self._shape.from_tensor(outputs[0]))
 
@@ -46,7 +48,7 @@ class ClassMask:
         """The share of the last frame that each class covers, from 0 to 1."""
         if self._on_gpu is not None:
             return self._on_gpu.shares()
-        return np.bincount(self.small.ravel(), minlength=self._shape.channels) / self.small.size
+        return np.bincount(self.small.ravel(), minlength=self._chosen or self._shape.channels) / self.small.size
 
     def enlarged(self, size: tuple[int, int]) -> npt.NDArray[np.uint8]:
         """The classes at ``size`` (width, height): for each pixel the class with most weight, bilinearly."""

@@ -63,6 +63,7 @@ class CpuModel:
     outputs: dict[int, tuple[int, ...]] = field(init=False)
     names: dict[int, str] = field(init=False)
     layouts: dict[int, Layout] = field(init=False)
+    choices: Mapping[int, int] = field(default_factory=dict)
     metadata: ModelMetadata = field(init=False)
     bundle: Mapping[str, bytes] = field(init=False)
 

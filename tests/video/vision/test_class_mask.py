@@ -18,11 +18,13 @@ from framebind.video.answers.classes import STAY, class_graph, together_of
 from framebind.video.apis import api_of
 from framebind.video.copies import DETECTIONS, copied_for
 from framebind.video.layouts import Layout, PictureShape
+from framebind.video.model_file import read_model_file
 from framebind.video.network import Network
 from framebind.video.session.session import Session
+from framebind.video.tasks import matte
 from framebind.video.vision.class_mask import ClassMask
 from framebind.video.work import Work
-from support.demo_models import brightness
+from support.demo_models import brightness, largest_color
 from support.video.outputs import outputs_on
 
 Array = npt.NDArray[Any]
@@ -62,17 +64,42 @@ def test_the_classes_of_a_video(layout: Layout, gpu: Device) -> None:
         np.testing.assert_array_equal(on_cpu.small, wanted[-1])
 
 
+def test_numbers_that_a_model_has_chosen_stay_as_they_are(gpu: Device) -> None:
+    numbers = np.random.default_rng(0).integers(0, 21, (128, 129))
+    wanted = np.bincount(numbers.ravel(), minlength=21) / numbers.size
+    with outputs_on(gpu, [numbers[None].astype(np.float32)]) as outputs:
+        assert outputs.are_on_gpu(0)
+        for given in (outputs, [numbers[None].astype(np.int32)]):
+            mask = ClassMask(PictureShape(128, 129, 1), 21)
+            mask.smooth(given)
+            np.testing.assert_array_equal(mask.shares(), wanted)
+            np.testing.assert_array_equal(mask.small, numbers)
+
+
+def test_a_model_that_chooses_finds_no_people(tmp_path: Path) -> None:
+    (path := tmp_path / "model.tflite").write_bytes(largest_color())
+    with pytest.raises(fb.ModelError, match=r"model\.tflite has 3 classes: with it, --effect is classes"):
+        matte.finder(read_model_file(path), (64, 48))
+
+
+@pytest.mark.parametrize(
+    ("content", "classes", "name"),
+    [(brightness(21), 21, "person"), (largest_color(), 3, "class 2")],
+    ids=["scores", "numbers"],
+)
 @pytest.mark.parametrize("context", ["gl"], indirect=True)
-def test_a_painted_video_reads_counts_alone(tmp_path: Path, context: fb.GlContext) -> None:
-    (model := tmp_path / "model.tflite").write_bytes(brightness(21))
+def test_a_painted_video_reads_counts_alone(
+    tmp_path: Path, context: fb.GlContext, content: bytes, classes: int, name: str
+) -> None:
+    (model := tmp_path / "model.tflite").write_bytes(content)
     (folder := tmp_path / "frames").mkdir()
     for number in range(3):
-        cv2.imwrite(str(folder / f"{number}.png"), np.full((48, 64, 3), 200, np.uint8))
+        cv2.imwrite(str(folder / f"{number}.png"), np.full((48, 64, 3), (220, 200, 200), np.uint8))
     work = Work("segment", str(model), save=("video",), suffix=".png")
     with Session(work, road="textures") as session:
         (*_, last) = session.frames(work, str(folder), tmp_path / "out")
-    assert [(row["class"], row["share"]) for row in last] == [("person", 1.0)]
-    assert copied_for(DETECTIONS) == (3 + 1) * 4 * 21, "the counts of each frame, and once those of the legend"
+    assert [(row["class"], row["share"]) for row in last] == [(name, 1.0)]
+    assert copied_for(DETECTIONS) == (3 + 1) * 4 * classes, "the counts of each frame, and once those of the legend"
 
 
 @pytest.mark.parametrize("context", ["gl"], indirect=True)
