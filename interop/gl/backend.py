@@ -14,7 +14,7 @@ from . import egl
 from .buffer import GlBuffer
 from .compute.device import GlDevice
 from .context import GlContext
-from .memory import MEMORY_EXTENSION, device_uuids
+from .external_memory import MEMORY_EXTENSION, device_uuids
 from .platform import egl_library
 from .query import has_extension
 from .texture import GlTexture

@@ -1,7 +1,8 @@
 """GPU memory and semaphores that are made with Vulkan, and exported as file descriptors to other APIs.
 
 Linux, and wherever else a libvulkan with VK_KHR_external_memory_fd is installed. Windows needs
-VK_KHR_external_memory_win32 (handles instead of descriptors) here, in memory.py and in external_memory.py.
+VK_KHR_external_memory_win32 (handles instead of descriptors) here, in external_memory.py, and in that of
+interop/cl/sharing.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..errors import BindingError, DeviceError
-from ..gl import memory as gl_memory
+from ..gl import external_memory as gl_memory
 from ..gl import vulkan
 from ..gl.buffer import GlBuffer
 from ..gl.context import GlContext

@@ -11,7 +11,7 @@ import numpy as np
 from ..errors import BindingError, DeviceError
 from ..gl.buffer import GlBuffer
 from ..gl.context import GlContext
-from ..gl.memory import PINNED_EXTENSION, pin_buffer
+from ..gl.external_memory import PINNED_EXTENSION, pin_buffer
 from ..gl.query import FORMATS, has_extension
 from ..gl.texel_copies import copy_from_buffer, copy_to_buffer
 from ..gl.texture import GlTexture

@@ -13,7 +13,7 @@ import pyopencl
 
 from ...errors import DeviceError
 from ...forks import free
-from ...gl import memory as gl_memory
+from ...gl import external_memory as gl_memory
 from ...gl import query as gl_query
 from ...gl import vulkan
 from ...gl.context import GlContext

@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 
 import framebind as fb
-from framebind.interop.gl.memory import GlTimeline
+from framebind.interop.gl.external_memory import GlTimeline
 from framebind.interop.gl.vulkan import VulkanDevice
 from framebind.interop.processes import messages
 from framebind.interop.processes.host_slots import CopiedSlots

@@ -23,7 +23,7 @@ import pytest
 
 import framebind as fb
 from framebind.interop import forks
-from framebind.interop.gl import memory as gl_memory
+from framebind.interop.gl import external_memory as gl_memory
 from framebind.interop.gl.vulkan import Timeline
 from framebind.interop.processes import exported as exporting
 from framebind.interop.processes import host_slots, messages
