@@ -21,11 +21,11 @@ from .options import GpuDelegateOptions
 from .read.checks import callers_of
 from .read.model import Model, Subgraph
 from .report import Location, warn_of_low_clock, warn_of_software, warning_text
+from .run.batches import first_object
 from .run.bound_tensors import BoundTensors
 from .run.boundary import BoundaryTensors
 from .run.cpu_operators import CpuOperators
 from .run.feedback import Feedback, State, check_on_gpu, resolved
-from .run.frames import first_object
 from .run.main_subgraph import MainSubgraph
 from .run.maker import ProgramMaker
 from .run.messages import CLOSED

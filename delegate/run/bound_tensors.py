@@ -10,8 +10,8 @@ from ...interop.frames.frame import Frame
 from ...kernels.tensor import LARGEST_RANK
 from ..litert.native import NativeGraph
 from ..plan.binding import Crop, TensorLayout, Values
+from .batches import first_object, mappings
 from .boundary import BoundaryTensors
-from .frames import first_object, mappings
 from .messages import CLOSED, tensor_label, why_not_bindable
 from .partition import Partition
 from .upright import stored

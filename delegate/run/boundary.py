@@ -13,10 +13,10 @@ from ..plan.binding import Binding
 from ..plan.tensor_uses import Key, TensorUses
 from ..read.model import RawOperator
 from .arrays import fill_from_host
-from .frames import read_frames
-from .memory import BoundaryMemory
+from .batches import read_frames
+from .boundary_memory import BoundaryMemory
 from .messages import tensor_label
-from .state import State
+from .variable_state import VariableState
 
 BIND = "bind a GPU object to that tensor, or exempt this reason"
 KEEP = "set_allow_buffer_handle_output(True) leaves outputs on the GPU; or exempt this reason"
@@ -49,7 +49,7 @@ class BoundaryTensors:
         """Tensors that were computed on the GPU and not copied to the CPU since."""
         self.awaited: set[Key] = set()
         """Tensors that were computed, and that LiteRT has to fetch before ``invoke`` ends."""
-        self._states: dict[Key, State] = {}
+        self._states: dict[Key, VariableState] = {}
         """States that programs have read and written. They outlive ``release``, to say that their values are gone."""
 
     def begin_subgraph(self, number: int, on_cpu: Iterable[RawOperator]) -> None:
@@ -93,7 +93,7 @@ class BoundaryTensors:
         """Copy the value of a variable tensor if it was set since the last run; else it is already here."""
         key = (graph.index, tensor)
         if key not in self._states:
-            self._states[key] = State(self.memory.open_device, graph, tensor)
+            self._states[key] = VariableState(self.memory.open_device, graph, tensor)
         self._states[key].before_run(self.memory.staging(key))
 
     def state_written(self, graph: NativeGraph, tensor: int) -> None:

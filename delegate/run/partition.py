@@ -15,10 +15,10 @@ from ..plan.tensor_uses import Key
 from ..report import PartitionReport
 from ..transform.graph import Graph
 from .boundary import BoundaryTensors
+from .boundary_memory import BoundaryMemory
 from .cpu_operators import CpuOperators
 from .feedback import check_shapes
 from .maker import ProgramMaker
-from .memory import BoundaryMemory
 from .messages import CLOSED, tensor_label
 from .prepared import PreparedClaims
 from .program import Program

@@ -16,7 +16,7 @@ from framebind.delegate.claim.claims import claim
 from framebind.delegate.compiler import compile_program
 from framebind.delegate.plan.binding import Binding, Frames, TextureMapping
 from framebind.delegate.read.reader import read_model
-from framebind.delegate.run.frames import exchanged, mappings, negotiated
+from framebind.delegate.run.batches import exchanged, mappings, negotiated
 from framebind.delegate.run.program import Program
 from framebind.interop.device import Device
 from framebind.interop.null.device import NullDevice, NullResource

@@ -15,9 +15,9 @@ from ...kernels.views import Dense, Quantized
 from ..claim.variables import Variable
 from ..plan.binding import Binding, Mappings
 from ..plan.tensor_uses import Key, TensorUses
+from .batches import exchanged, negotiated
 from .bindings import rebound, refuse_written
 from .feedback import State
-from .frames import exchanged, negotiated
 from .messages import tensor_label
 from .placed_regions import other_regions, with_regions
 

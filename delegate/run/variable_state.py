@@ -11,7 +11,7 @@ MARK = 0x7FC0F8B1
 """The bits of a NaN in float32 that no computation and no initial value leaves in every element."""
 
 
-class State:
+class VariableState:
     """A float32 variable tensor: LiteRT's memory of it, and the buffer that programs read and write.
 
     LiteRT resets variables in its own memory without telling the delegate. So after a run that memory is filled with
