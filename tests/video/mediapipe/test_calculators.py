@@ -19,7 +19,13 @@ from framebind.video.mediapipe.calculators.detections import (
 )
 from framebind.video.mediapipe.calculators.face_geometry import CanonicalFace, face_matrix
 from framebind.video.mediapipe.calculators.heat_maps import refine_landmarks
-from framebind.video.mediapipe.calculators.image_to_tensor import WHOLE, Region, crop_region, region_matrix, region_of
+from framebind.video.mediapipe.calculators.image_to_tensor import (
+    WHOLE,
+    PixelRegion,
+    crop_region,
+    region_matrix,
+    region_of,
+)
 from framebind.video.mediapipe.calculators.landmarks import (
     decode_landmarks,
     project_in_square,
@@ -72,7 +78,7 @@ def test_overlapping_boxes_become_their_weighted_mean() -> None:
 
 def test_a_letterbox_is_taken_off_detections() -> None:
     region = region_of(WHOLE, (200, 100), aspect=1.0)  # a square of 200 pixels around the picture
-    assert region == Region(100, 50, 200, 200, 0)
+    assert region == PixelRegion(100, 50, 200, 200, 0)
     found = Detections(np.array([[0.25, 0.25, 0.75, 0.75, 0.5, 0.5]], np.float32), np.ones(1, np.float32))
     assert project_detections(found, region_matrix(region, (200, 100))).places[0].tolist() == pytest.approx(
         [0.25, 0, 0.75, 1, 0.5, 0.5]
@@ -113,7 +119,7 @@ def test_a_hand_is_bounded_in_its_own_direction() -> None:
 def test_a_crop_is_opencvs(turn: float, replicate: bool) -> None:
     """Steps of 48/32 of a pixel: OpenCV 4, which rounds coordinates to 32 steps, and 5, which does not, agree."""
     picture = RANDOM.integers(0, 256, (40, 50, 3), dtype=np.uint8)
-    region = Region(20, 15.5, 48, 48, turn)
+    region = PixelRegion(20, 15.5, 48, 48, turn)
     cropped = crop_region(picture, region, (32, 32), replicate=replicate)
     corners = np.array([[-24, -24], [24, -24], [-24, 24]], np.float32) @ np.array(
         [[math.cos(turn), math.sin(turn)], [-math.sin(turn), math.cos(turn)]]
@@ -143,7 +149,7 @@ def test_a_crop_has_the_bits_of_opencv_4(rectangle: tuple[float, ...], replicate
 
 
 def test_a_region_without_an_area_is_one_pixel() -> None:
-    cropped = crop_region(np.full((8, 8, 3), 7, np.uint8), Region(4, 4, 0, 0, 0.0), (4, 4))
+    cropped = crop_region(np.full((8, 8, 3), 7, np.uint8), PixelRegion(4, 4, 0, 0, 0.0), (4, 4))
     assert cropped.shape == (4, 4, 3) and (cropped == 7).all()
 
 
@@ -163,7 +169,7 @@ def test_functions_are_those_of_float32() -> None:
 
 def test_a_mask_is_warped_as_opencv_does() -> None:
     mask = RANDOM.random((32, 32)).astype(np.float32)
-    region = Region(24, 20, 64, 64, 0.0)
+    region = PixelRegion(24, 20, 64, 64, 0.0)
     warped = warp_mask(mask, region_matrix(region, (48, 40)), (48, 40))
     matrix = np.array([[0.5, 0, 4], [0, 0.5, 6]])  # from a pixel of the picture to one of the mask
     expected = cv2.warpAffine(mask, matrix, (48, 40), flags=cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP)
@@ -172,7 +178,7 @@ def test_a_mask_is_warped_as_opencv_does() -> None:
 
 
 def test_landmarks_go_from_the_region_to_the_picture() -> None:
-    region = Region(50, 20, 20, 20, math.pi / 2)
+    region = PixelRegion(50, 20, 20, 20, math.pi / 2)
     landmarks = decode_landmarks(np.array([64, 32, 16, 0, 100], np.float32), 1, 64, depth=0.5)
     assert landmarks[0].tolist() == pytest.approx([1, 0.5, 0.5, 0.5, 1])
     projected = project_landmarks(landmarks, region_matrix(region, (100, 80)))[0]

@@ -16,14 +16,12 @@ from .c_math import cosine, sine
 
 WHOLE = np.array([0.5, 0.5, 1, 1, 0], np.float32)
 """The region that is the whole picture."""
-
-
 STEPS = 32
 """Coordinates per pixel between which a bilinear sample knows no difference (OpenCV's INTER_TAB_SIZE)."""
 
 
-class Region(NamedTuple):
-    """A region in pixels of its picture."""
+class PixelRegion(NamedTuple):
+    """A turned rectangle in pixels of its picture: where a network looks. The angle is in radians."""
 
     x: float
     y: float
@@ -33,7 +31,7 @@ class Region(NamedTuple):
     rotation: float
 
 
-def region_of(rectangle: Array, size: Size, aspect: float | None = None) -> Region:
+def region_of(rectangle: Array, size: Size, aspect: float | None = None) -> PixelRegion:
     """The region of a rectangle (5) in a picture of ``size``.
 
     With ``aspect``, height over width of the network's input, the shorter side grows until the region has it: the
@@ -47,10 +45,10 @@ def region_of(rectangle: Array, size: Size, aspect: float | None = None) -> Regi
             height = width * np.float32(aspect)
         else:
             width = height / np.float32(aspect)
-    return Region(*(float(each) for each in (x * columns, y * rows, width, height, rotation)))
+    return PixelRegion(*(float(each) for each in (x * columns, y * rows, width, height, rotation)))
 
 
-def region_matrix(region: Region, size: Size) -> Array:
+def region_matrix(region: PixelRegion, size: Size) -> Array:
     """The matrix (2, 3), float32, that takes a point of the region to a point of the picture, both normalized."""
     x, y, width, height = (np.float32(each) for each in region[:4])
     right, up = cosine(region.rotation), sine(region.rotation)
@@ -67,7 +65,7 @@ def region_matrix(region: Region, size: Size) -> Array:
     )
 
 
-def crop_region(picture: Array, region: Region, side: Size, *, replicate: bool = True) -> Array:
+def crop_region(picture: Array, region: PixelRegion, side: Size, *, replicate: bool = True) -> Array:
     """The pixels of a region, resampled to ``side`` (width, height): uint8 (height, width, channels).
 
     Bilinear, as ``warpPerspective`` of the OpenCV 4 in MediaPipe: pixel (0, 0) of the result is the region's corner,
@@ -85,7 +83,7 @@ def crop_region(picture: Array, region: Region, side: Size, *, replicate: bool =
     return _sample(picture, x, y)
 
 
-def _corners(region: Region) -> Array:
+def _corners(region: PixelRegion) -> Array:
     """Lower left, upper left, upper right and lower right corner (4, 2), rounded as OpenCV's ``boxPoints``."""
     middle, (width, height) = np.array(region[:2], np.float32), np.array(region[2:4], np.float32)
     degrees = np.float32(np.float32(region.rotation) * np.float32(180) / math.pi)

@@ -13,7 +13,7 @@ import framebind as fb
 
 from ...basic_types import Array
 from ...copies import DETECTIONS
-from ..calculators.image_to_tensor import STEPS, WHOLE, Region, region_matrix
+from ..calculators.image_to_tensor import STEPS, WHOLE, PixelRegion, region_matrix
 from .chain_models import Normalization, sampled_region
 from .gpu_picture import GpuPicture
 
@@ -47,9 +47,9 @@ class GpuNetwork:
         self._made = [(int(detail["index"]), tuple(map(int, detail["shape"]))) for detail in made]
         self._rings = list[Any]()
         self._place = api.new_buffer(np.zeros(8, np.float32))
-        self._region: tuple[Region, tuple[int, int]] | None = None
+        self._region: tuple[PixelRegion, tuple[int, int]] | None = None
 
-    def submit(self, picture: GpuPicture, region: Region, values: Normalization, *, replicate: bool) -> None:
+    def submit(self, picture: GpuPicture, region: PixelRegion, values: Normalization, *, replicate: bool) -> None:
         """Run on a region of a picture. A first picture, and one of another size, uploads constants."""
         is_new = self._is_new(picture, region)
         with fb.transfer_guard("allow") if is_new or self._has_cpu else contextlib.nullcontext():
@@ -80,7 +80,7 @@ class GpuNetwork:
         self._delegate.bind_buffer_to_tensor(buffer, int(detail["index"]))
         return buffer
 
-    def _is_new(self, picture: GpuPicture, region: Region) -> bool:
+    def _is_new(self, picture: GpuPicture, region: PixelRegion) -> bool:
         """Place another region of a picture. Returns False for that of the picture before."""
         if self._region == (region, picture.size):
             return False

@@ -12,7 +12,7 @@ import framebind as fb
 
 from ...basic_types import Array
 from ...model_metadata import ModelMetadata, read_metadata
-from ..calculators.image_to_tensor import Region, crop_region
+from ..calculators.image_to_tensor import PixelRegion, crop_region
 from .chain_models import Normalization, named_normalization
 from .gpu_network import GpuNetwork
 from .gpu_picture import GpuPicture
@@ -90,18 +90,18 @@ class TaskNetwork:
         except ValueError as error:  # LiteRT's: nothing computes the output
             raise fb.ModelError(f"{self.name} has an output {tensor} without values: {error}") from error
 
-    def run_on(self, pixels: Array | GpuPicture, region: Region, *, replicate: bool = True) -> list[Array]:
+    def run_on(self, pixels: Array | GpuPicture, region: PixelRegion, *, replicate: bool = True) -> list[Array]:
         """The outputs for a region of a picture, (height, width, 3), uint8, or in the GPU's memory."""
         if isinstance(pixels, GpuPicture):
             return self.submit_on(pixels, region, replicate=replicate).read()
         return self.run(self.seen(pixels, region, replicate=replicate)[None])
 
-    def seen(self, pixels: Array, region: Region, *, replicate: bool = True) -> Array:
+    def seen(self, pixels: Array, region: PixelRegion, *, replicate: bool = True) -> Array:
         """The first input for a region of a picture."""
         return self.normalized(crop_region(pixels, region, self.side, replicate=replicate))
 
     def submit_on(
-        self, picture: GpuPicture, region: Region, *, replicate: bool = True, further: Sequence[Array] = ()
+        self, picture: GpuPicture, region: PixelRegion, *, replicate: bool = True, further: Sequence[Array] = ()
     ) -> GpuNetwork:
         """Run on a region of a picture in the GPU's memory, and wait for nothing: the network there has the outputs.
 
