@@ -13,7 +13,7 @@ from ..contexts import cl_contexts
 from ..device import Device
 from ..errors import DeviceError
 from ..loaders import InstalledApi, Loader, driver_places, installed_by_files, library_of_icd, library_of_json
-from ..record.opening import open_in
+from ..record.shared_devices import open_in
 
 if TYPE_CHECKING:
     import pyopencl

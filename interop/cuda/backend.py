@@ -7,7 +7,7 @@ from ..backends import Backend, FoundDevice
 from ..device import Device
 from ..errors import DeviceError
 from ..loaders import InstalledApi, Loader, installed_part
-from ..record.opening import is_users, open_in
+from ..record.shared_devices import is_users, open_in
 from . import api, nvrtc
 from .arrays import CudaArray
 from .compute.device import CudaDevice

@@ -9,7 +9,7 @@ from ..backends import Backend, FoundDevice, Variant
 from ..device import Device
 from ..errors import DeviceError
 from ..loaders import InstalledApi, Loader, driver_places, installed_by_files, library_of_json
-from ..record.opening import open_in
+from ..record.shared_devices import open_in
 from . import egl
 from .buffer import GlBuffer
 from .compute.device import GlDevice

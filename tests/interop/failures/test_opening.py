@@ -14,7 +14,7 @@ from framebind.interop.frames.read.yuv_to_rgb import Layout
 from framebind.interop.gl.compute.device import GlDevice
 from framebind.interop.gl.compute.one_dispatch import GlProgram
 from framebind.interop.record.one_dispatch import merge
-from framebind.interop.record.opening import open_in
+from framebind.interop.record.shared_devices import open_in
 from support.device_steps import SHAPE, chain
 
 GlContext = fb.GlContext
