@@ -45,20 +45,29 @@ An error is the largest difference from LiteRT's CPU interpreter in any output, 
 output. The outputs of mobilenetv2_224 and yolov8n_640 are almost constant with these weights, so that their errors say
 little; `python scripts/exports/weights.py liven` makes weights that say more.
 
-All got ready side by side in 90 s; frames of pictures in 32 s, in which PyTorch was not ready for two of three.
+The engines of the first table got ready side by side in 90 s; those of pictures in 32 s, in which PyTorch was not ready
+for two of three.
 
 - *Goals*: unet_512, yolov8n_640, resnet18_224 and vit_tiny_224 reach theirs. mobilenetv2_224 does by its stream, and
   its frame took 0.107 of 0.1 ms. deeplab_mnv2_513 does not (0.261 of 0.24 ms): see *What is missing*.
 - *torch.compile f16* took 1.11 (sam2_encoder) to 2.29 (mobilenetv2_224) times as long as framebind's frames on CUDA, of
   12 models.
-- *torch.compile max-autotune f16* took 1.84 (vit_tiny_224) to 1.85 (unet_512) times as long as framebind's frames on
-  CUDA, of 2 models.
-- *max-autotune* of SAM's encoder, Depth-Anything, SegFormer and the YOLOs was not ready: they have 28 to 54 shapes of
-  products and convolutions each, and for each of them Inductor writes, compiles and tries about twenty kernels.
-  Fourteen processes side by side, alone on a machine of 16 cores, tried 38 shapes in 196 s and compiled unet_512; SAM's
-  encoder, alone with 15 processes that compile, tried 13 shapes in 138 s, 7.7 s each, none of which it waited for
-  compilers. So neither the GPU nor the compilers hold it up, and its twenty trials of a shape took 0.2 to 1.2 s in the
-  first seconds of a process. Why was not found. `TORCHINDUCTOR_CACHE_DIR` keeps what was found for the next call.
+- *torch.compile max-autotune f16*: in the first table 1.84 (vit_tiny_224) and 1.85 (unet_512) times as long as
+  framebind's frames on CUDA. In the second, of two calls of their own: 1.07 (sam2_encoder), 1.54
+  (depth_anything_small), 1.59 (segformer_b0), 1.76 (yolo11n), 1.84 (yolo26n) and, of five Keras models, 1.64
+  (deeplab_mnv2_513) to 3.40 (mobilenetv2_224).
+- *How max-autotune got ready*: the first call tried eleven models side by side, cold, on 16 cores: 357 shapes and 8 to
+  22 kernels for each. Five models were ready in 312 s; the five exports were 141 s later, with what was found so far in
+  `TORCHINDUCTOR_CACHE_DIR`. yolov8n_640 was not. Before, a shape took 7.5 s: PyTorch 2.11 assembles kernels with its
+  own ptxas 13.0 in its worker processes, and with Triton's 12.8 in the main one. Triton's cache tells their versions
+  apart, so that the main process found no kernel of its workers and compiled each once more, one after the other. With
+  PyTorch's ptxas in both (`assemble_with` in `benchmarks/torch_peer.py`) a shape took 0.25 s while two models were
+  compiled at once. Candidates and their measuring times are Inductor's own.
+- *How well it chose*: trials wait for each other, but others compiled beside them. Of 36 products of matrices that
+  several processes tried, the best times differ by 3% in the median, and of 29 convolutions by 16%: a launch through
+  cuDNN costs the CPU more, and looks slow when CPUs are busy. That may be why max-autotune is slower here than
+  torch.compile without it on four Keras models, and why vit_tiny_224 took 0.277 ms in place of the first table's 0.229.
+  *Times the best peer* takes the faster of the two.
 - *Small models*, the same call: 13 of them took 0.39 to 0.989 times the frames and 0.38 to 0.985 times the streams that
   they took at d3956cf0, before all of this (`benchmarks/results/trees-nvidia-h200-2026-11-27.json`, 4 rounds).
 - *OpenCL* takes 0.96 to 1.65 times as long as CUDA, unet_512 1.05, and depth_anything_small 1.88: there tiles for
