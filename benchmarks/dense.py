@@ -30,7 +30,8 @@ from framebind.kernels.ops.convolution.fma_conv import fma_tiles
 from framebind.kernels.ops.convolution.matrix_conv import choose_matrix_tile
 from framebind.kernels.ops.convolution.packing import pack_bias
 from framebind.kernels.ops.convolution.tiled_conv import Grid, tile_candidates
-from framebind.kernels.ops.convolution.warpgroup_conv import launch_warpgroups, room, warpgroup_candidates
+from framebind.kernels.ops.convolution.warpgroup_choice import warpgroup_candidates
+from framebind.kernels.ops.convolution.warpgroup_conv import launch_warpgroups, room
 from framebind.kernels.ops.window import SAME, Window
 from framebind.kernels.target import Target, TuningChoice
 from framebind.kernels.tensor import Shape, TensorId, slices

@@ -57,7 +57,8 @@ from .packing import pack_bias, pack_fragments, pack_weights, whole_slices
 from .patch_conv import launch_patches
 from .row_conv import RowTile, is_flat, launch_rows, row_clocks, row_tiles
 from .tiled_conv import ConvTile, Grid, launch_tiled_convolution, paired, takes_rows, tile_choice
-from .warpgroup_conv import launch_warpgroups, warpgroup_choice
+from .warpgroup_choice import warpgroup_choice
+from .warpgroup_conv import launch_warpgroups
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,8 @@ from .fma_conv import fma_choice, launch_fma_tiles
 from .heuristics import FMA_LEAST_TRANSPOSED, TILED_LEAST_TRANSPOSED
 from .packing import pack_bias, pack_weights, pairs_of_bytes
 from .tiled_conv import Grid, launch_tiles, tile_choice
-from .warpgroup_conv import launch_warpgroups, warpgroup_choice
+from .warpgroup_choice import warpgroup_choice
+from .warpgroup_conv import launch_warpgroups
 
 
 @dataclass(frozen=True)

@@ -1,12 +1,12 @@
-"""Convolutions of halves by products of whole warpgroups from local memory (warpgroup_conv.kern)."""
+"""Convolutions of halves by products of whole warpgroups from local memory (warpgroup_conv.kern).
+
+warpgroup_choice.py chooses the tile.
+"""
 
 from __future__ import annotations
 
-import bisect
-import itertools
 import math
-from collections.abc import Callable, Iterator
-from functools import lru_cache
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -15,39 +15,8 @@ from ...operation import Launch, Lowering, PackedArray
 from ...target import Target, TuningChoice
 from ...tensor import Shape, TensorId, slices
 from ..window import Window
-from .heuristics import (
-    UNIT_INVOCATIONS,
-    WARPGROUP_BLOCK_CLOCKS,
-    WARPGROUP_CANDIDATES,
-    WARPGROUP_CHAIN_OCTET_CLOCKS,
-    WARPGROUP_FEW_RESULTS,
-    WARPGROUP_FLAT,
-    WARPGROUP_GAIN,
-    WARPGROUP_LAUNCH_CLOCKS,
-    WARPGROUP_LEAST_STAGE_CLOCKS,
-    WARPGROUP_MOST_SUMS,
-    WARPGROUP_NO_OVERLAP_CLOCKS,
-    WARPGROUP_NOT_HIDDEN,
-    WARPGROUP_OCTET_CLOCKS,
-    WARPGROUP_PARTS,
-    WARPGROUP_PASSED_CLOCKS,
-    WARPGROUP_PLANES,
-    WARPGROUP_REGISTERS,
-    WARPGROUP_RESULT_CLOCKS,
-    WARPGROUP_SHARE_CLOCKS,
-    WARPGROUP_SHARES,
-    WARPGROUP_SHARES_GAIN,
-    WARPGROUP_STAGE_BYTES,
-    WARPGROUP_STAGE_CLOCKS,
-    WARPGROUP_STAGE_WORK_CLOCKS,
-    WARPGROUP_SUM_LAUNCH_CLOCKS,
-    WARPGROUP_TILE_CLOCKS,
-    WARPGROUP_UNIT_BYTES,
-    WARPGROUP_UNIT_REGISTERS,
-    WARPGROUP_WEIGHT_BYTE_CLOCKS,
-)
-from .tiled_conv import Grid, tile_candidates
-from .tiled_conv import clocks as tiled_clocks
+from .heuristics import UNIT_INVOCATIONS, WARPGROUP_REGISTERS, WARPGROUP_UNIT_BYTES, WARPGROUP_UNIT_REGISTERS
+from .tiled_conv import Grid
 
 WARPGROUP, SET = 128, 64
 """The invocations that compute a product together, and its pixels."""
@@ -91,7 +60,7 @@ class WarpgroupTile(NamedTuple):
         return self.stages > 2
 
 
-class _Plan(NamedTuple):
+class Plan(NamedTuple):
     """Sizes of a tile for a window and an input's channels. A group copies ``pixels`` for each of its ``blocks``."""
 
     rows: int
@@ -112,7 +81,8 @@ class _Plan(NamedTuple):
         return self.pixels | 1
 
 
-def _plan(window: Window, shape: Shape, grid: Grid, tile: WarpgroupTile, group_size: int) -> _Plan:
+def plan_of(window: Window, shape: Shape, grid: Grid, tile: WarpgroupTile, group_size: int) -> Plan:
+    """The sizes of a tile for a window and an input of this shape."""
     pixels = tile.pixels(group_size)
     rows, across = (1, pixels) if tile.is_flat else (pixels // (8 * tile.wide), 8 * tile.wide)
     if tile.is_flat:
@@ -125,7 +95,7 @@ def _plan(window: Window, shape: Shape, grid: Grid, tile: WarpgroupTile, group_s
     block_stages = -(-terms // (2 * tile.steps))
     regions = 2 if block_stages > 1 else max(2, tile.stages)
     patch = height, -(-width // window.strides[1]) * window.strides[1]
-    return _Plan(rows, across, patch, blocks, terms, block_stages, regions)
+    return Plan(rows, across, patch, blocks, terms, block_stages, regions)
 
 
 def _lengths(window: Window, shape: Shape, grid: Grid) -> tuple[int, int]:
@@ -141,7 +111,7 @@ def _lengths(window: Window, shape: Shape, grid: Grid) -> tuple[int, int]:
     return lengths[0], lengths[1]
 
 
-def _positions(window: Window, shape: Shape, grid: Grid) -> int:
+def positions_of(window: Window, shape: Shape, grid: Grid) -> int:
     """The positions from the first pixel to the last one, if tiles are any in a row."""
     rows, pitch = _lengths(window, shape, grid)
     return ((shape[0] - 1) * rows + grid.size[0] - 1) * pitch + grid.size[1]
@@ -161,8 +131,8 @@ def launch_warpgroups(
     """
     shape, group_size, target = lowering.shape(source), lowering.group_size, lowering.target
     tile = target.take(choice)
-    plan = _plan(window, shape, grid, tile, group_size)
-    pictures, down, beside, wide = _divided(window, shape, grid, tile, group_size)
+    plan = plan_of(window, shape, grid, tile, group_size)
+    pictures, down, beside, wide = divided(window, shape, grid, tile, group_size)
     columns, flat, (up, cut) = wide * tile.shares, tile.is_flat, (grid.up, grid.cut)
     rows, pitch = _lengths(window, shape, grid)
     stages = plan.blocks * plan.block_stages
@@ -179,7 +149,7 @@ def launch_warpgroups(
         "ROWS_AT_ONCE": max(1, group_size // (plan.patch[1] * tile.planes)),
         "PLANE": plan.plane, "BLOCKS": plan.blocks, "TERMS": plan.terms, "REGIONS": plan.regions,
         "STAGES": tile.stages, "BLOCK_STAGES": plan.block_stages, "STAGE_STEPS": tile.steps, "ALL_STAGES": stages,
-        "STAGE_OCTETS": _stage(tile), "AHEAD": ahead, "BLOCKS_AHEAD": ahead if plan.block_stages == 1 else 1,
+        "STAGE_OCTETS": stage_octets(tile), "AHEAD": ahead, "BLOCKS_AHEAD": ahead if plan.block_stages == 1 else 1,
         "SETS_AHEAD": ahead - 1 if plan.block_stages == 1 else 0,
         "OVERLAP": int(tile.overlaps), "OUT_H": grid.size[0], "OUT_W": grid.size[1],
         "SLICES": grid.slices, "SHARES": tile.shares,
@@ -189,12 +159,12 @@ def launch_warpgroups(
     unit = 1 if room(target) else 2
     local = (
         ("float4", "region", unit * plan.regions * tile.planes * plan.plane),
-        ("float4", "ring", unit * _stage(tile) * tile.stages),
+        ("float4", "ring", unit * stage_octets(tile) * tile.stages),
         ("float4", "arrivals", tile.stages),
         ("float4", "sums", _sums(tile, group_size)),
     )
     tiles = pictures * down * beside * columns
-    constants["ALL_TILES"], groups = tiles, min(tiles, max(_resident(plan, tile, target) // columns, 1) * columns)
+    constants["ALL_TILES"], groups = tiles, min(tiles, max(resident_groups(plan, tile, target) // columns, 1) * columns)
     destination = lowering.outputs[0]
     batch, height, width, channels = lowering.shape(destination)
     rows = (tile.shares, batch * height, width, channels)
@@ -218,27 +188,32 @@ def _launch_sum(lowering: Lowering, shares: TensorId, shape: Shape, destination:
     return Launch("reduce", reads, writes, groups, constants, {}, (("float4", "partial", 1),))
 
 
-def _divided(
+def divided(
     window: Window, shape: Shape, grid: Grid, tile: WarpgroupTile, group_size: int
 ) -> tuple[int, int, int, int]:
     """The numbers of tiles: of pictures, below one another, side by side, and along the channels."""
     pixels, wide = tile.pixels(group_size), -(-4 * grid.slices // tile.columns)
     if tile.is_flat:
-        return 1, 1, -(-_positions(window, shape, grid) // pixels), wide
+        return 1, 1, -(-positions_of(window, shape, grid) // pixels), wide
     return shape[0], -(-grid.size[0] // (pixels // (8 * tile.wide))), -(-grid.size[1] // (8 * tile.wide)), wide
 
 
-def _resident(plan: _Plan, tile: WarpgroupTile, target: Target) -> int:
+def resident_groups(plan: Plan, tile: WarpgroupTile, target: Target) -> int:
     """The groups that the device runs at once, by their local memory and their registers, and one column of tiles at
     least.
     """
     nbytes = _local_bytes(plan, tile, target.group_size, 1) + 1024
-    registers = WARPGROUP_UNIT_REGISTERS // _registers(tile, target.group_size)
+    registers = WARPGROUP_UNIT_REGISTERS // registers_of(tile, target.group_size)
     unit = max(1, min(WARPGROUP_UNIT_BYTES // nbytes, registers))
     return unit * max(target.invocations // UNIT_INVOCATIONS, 1)
 
 
-def _stage(tile: WarpgroupTile) -> int:
+def registers_of(tile: WarpgroupTile, group_size: int) -> int:
+    """The registers of a group."""
+    return (WARPGROUP_REGISTERS + 4 * tile.sets * tile.eights) * group_size
+
+
+def stage_octets(tile: WarpgroupTile) -> int:
     """The octets of weights of a stage: two for each channel and step."""
     return tile.steps * tile.split * 2 * tile.columns
 
@@ -248,14 +223,14 @@ def _sums(tile: WarpgroupTile, group_size: int) -> int:
     return max(1, tile.sets * (tile.eights if tile.split > 1 else tile.eights % 2) * (group_size // tile.split))
 
 
-def _local_bytes(plan: _Plan, tile: WarpgroupTile, group_size: int, unit: int) -> int:
+def _local_bytes(plan: Plan, tile: WarpgroupTile, group_size: int, unit: int) -> int:
     """The local memory of a group, if an octet is ``unit`` float4."""
-    octets = plan.regions * tile.planes * plan.plane + _stage(tile) * tile.stages
+    octets = plan.regions * tile.planes * plan.plane + stage_octets(tile) * tile.stages
     return 16 * (unit * octets + tile.stages + _sums(tile, group_size))
 
 
 def _pack(
-    weights: Callable[[], np.ndarray], tap_step: int, plan: _Plan, tile: WarpgroupTile, wide: int, channels: int
+    weights: Callable[[], np.ndarray], tap_step: int, plan: Plan, tile: WarpgroupTile, wide: int, channels: int
 ) -> PackedArray:
     """OHWI weights as (n, 4) float32, an octet in two rows.
 
@@ -311,152 +286,8 @@ def fits(window: Window, shape: Shape, grid: Grid, tile: WarpgroupTile, target: 
             return False
     elif tile.pixels(target.group_size) % (SET * tile.wide):
         return False
-    plan = _plan(window, shape, grid, tile, target.group_size)
+    plan = plan_of(window, shape, grid, tile, target.group_size)
     if plan.blocks * plan.block_stages > 1 and tile.stages == 1:
         return False
     nbytes = _local_bytes(plan, tile, target.group_size, 1 if room(target) else 2)
     return nbytes <= (room(target) or target.local_bytes)
-
-
-def warpgroup_choice(
-    lowering: Lowering, source: TensorId, window: Window, grid: Grid, least: int = 0, most: float = math.inf
-) -> TuningChoice[WarpgroupTile] | None:
-    """The tiles for a convolution of this grid; None if the device has no such products, if these are less than
-    ``least``, or if they are likely to take more than ``most`` clocks, or longer than tiles of warps.
-    """
-    shape, target = lowering.shape(source), lowering.target
-    fixed = target.fixed.get("warpgroup_conv")
-    if isinstance(fixed, WarpgroupTile):
-        return TuningChoice("warpgroup_conv", (fixed,))
-    products = 4 * shape[0] * math.prod(grid.size) * grid.slices * math.prod(window.size) * shape[3]
-    if not room(target) or target.fixed or products < least:
-        return None
-    by_warps = tile_candidates(window, shape, grid, target)[:1]
-    most = min((most, *(tiled_clocks(window, shape, grid, tile, target) for tile in by_warps)))
-    tiles = warpgroup_candidates(window, shape, grid, target)
-    gain = WARPGROUP_SHARES_GAIN if tiles and tiles[0].shares > 1 else WARPGROUP_GAIN
-    if not tiles or clocks(window, shape, grid, tiles[0], target) > gain * most:
-        return None
-    return TuningChoice(f"warpgroup_conv {window} {shape} {grid}", tiles)
-
-
-@lru_cache(maxsize=256)
-def warpgroup_candidates(window: Window, shape: Shape, grid: Grid, target: Target) -> tuple[WarpgroupTile, ...]:
-    """The likeliest tiles for an input of this shape, the likeliest first.
-
-    They are kept, because networks repeat their layers.
-    """
-    alike: dict[tuple[int, ...], list[tuple[int, WarpgroupTile]]] = {}
-    for number, tile in enumerate(dict.fromkeys(_tiles(window, shape, grid, target))):
-        alike.setdefault((*tile[:5], tile.shares), []).append((number, tile))
-    least = {sums: least_clocks(window, shape, grid, tiles[0][1], target) for sums, tiles in alike.items()}
-    best = list[tuple[float, int, WarpgroupTile]]()
-    for sums in sorted(alike, key=lambda sums: least[sums]):
-        if len(best) == WARPGROUP_CANDIDATES and least[sums] > best[-1][0]:
-            break  # estimates of all tiles would take most of the time in which a model is lowered
-        for number, tile in alike[sums]:
-            if fits(window, shape, grid, tile, target):
-                bisect.insort(best, (clocks(window, shape, grid, tile, target), number, tile))
-                del best[WARPGROUP_CANDIDATES:]
-    return tuple(tile for _, _, tile in best)
-
-
-def _tiles(window: Window, shape: Shape, grid: Grid, target: Target) -> Iterator[WarpgroupTile]:
-    """The tiles that are considered."""
-    warpgroups, outs = target.group_size // WARPGROUP, -(-grid.slices // 2)
-    few = 4 * shape[0] * math.prod(grid.size) * grid.slices <= WARPGROUP_FEW_RESULTS and grid.up == (1, 1)
-    pointwise, saves_sets = math.prod(window.size) == 1, _saves_sets(window, shape, grid)
-    shares_of_sums = WARPGROUP_SHARES if few and not pointwise else (1,)
-    for sets, across, split, shares in itertools.product((1, 2, 4), (1, 2), (1, 2), shares_of_sums):
-        down, octets = warpgroups // (across * split), -(-shape[3] // (8 * shares))
-        wide = 1 << max(down * sets, 1).bit_length() // 2
-        wides = (0,) if pointwise else (wide, 0) if shares == 1 and saves_sets else (wide,)
-        parts = {-(-outs // (across * parts)) for parts in WARPGROUP_PARTS}
-        for wide, eights in itertools.product(wides, parts):
-            if sets * eights > WARPGROUP_MOST_SUMS:
-                continue
-            for planes in {min(octets + octets % split, n) for n in WARPGROUP_PLANES}:
-                steps = -(-math.prod(window.size) * (planes // split) // 2)
-                nbytes = steps * split * 2 * 8 * eights * across * 16
-                for count in {-(-nbytes // most) for most in WARPGROUP_STAGE_BYTES}:
-                    stages = 1 if count == 1 and octets <= planes else 4
-                    yield WarpgroupTile(sets, eights, across, split, wide, planes, -(-steps // count), stages, shares)
-
-
-def least_clocks(window: Window, shape: Shape, grid: Grid, tile: WarpgroupTile, target: Target) -> float:
-    """A lower bound of ``clocks`` for all tiles that differ from this one in planes, steps and stages only."""
-    size, units = target.group_size, max(target.invocations // UNIT_INVOCATIONS, 1)
-    pixels, depth = tile.pixels(size), shape[3] / tile.shares
-    if not pixels:
-        return math.inf
-    pictures = -(-shape[0] * math.prod(grid.size) // pixels) * tile.shares
-    tiles = -(-pictures * -(-4 * grid.slices // tile.columns) // units)
-    rounds = -(-tiles // max(1, WARPGROUP_UNIT_REGISTERS // _registers(tile, size)))
-    steps = math.prod(window.size) * depth / (16 * tile.split)
-    products = steps * tile.sets * _product_clocks(tile) * (size // WARPGROUP)
-    work = products + pixels * tile.columns * WARPGROUP_RESULT_CLOCKS
-    octets = pixels * depth / 8 if math.prod(window.strides) == 1 else 0
-    chain = products + WARPGROUP_STAGE_CLOCKS + WARPGROUP_BLOCK_CLOCKS + octets * WARPGROUP_CHAIN_OCTET_CLOCKS
-    chain += _passed(tile) * WARPGROUP_PASSED_CLOCKS
-    return (
-        WARPGROUP_LAUNCH_CLOCKS
-        + max(rounds * (chain + WARPGROUP_TILE_CLOCKS), tiles * work)
-        + _sum_clocks(shape, grid, tile, units)
-    )
-
-
-def _registers(tile: WarpgroupTile, group_size: int) -> int:
-    """The registers of a group."""
-    return (WARPGROUP_REGISTERS + 4 * tile.sets * tile.eights) * group_size
-
-
-def _passed(tile: WarpgroupTile) -> int:
-    """The sums of an invocation that pass through local memory."""
-    return (tile.split - 1) * tile.sets * tile.eights
-
-
-def _sum_clocks(shape: Shape, grid: Grid, tile: WarpgroupTile, units: int) -> float:
-    """The clocks of the launch that adds up shares."""
-    added = 4 * shape[0] * math.prod(grid.size) * grid.slices * tile.shares
-    return WARPGROUP_SUM_LAUNCH_CLOCKS + added * WARPGROUP_SHARE_CLOCKS / units if tile.shares > 1 else 0
-
-
-def _product_clocks(tile: WarpgroupTile) -> int:
-    """The clocks of a warpgroup's product, as measured."""
-    return max(16 + 2 * tile.eights, 4 * tile.eights)
-
-
-def _saves_sets(window: Window, shape: Shape, grid: Grid) -> bool:
-    """Whether sets of any positions in a row are fewer than sets of 8x8 pixels."""
-    squares = shape[0] * math.prod(-(-size // 8) * 8 for size in grid.size)
-    return window.strides == (1, 1) and _positions(window, shape, grid) <= WARPGROUP_FLAT * squares
-
-
-def clocks(window: Window, shape: Shape, grid: Grid, tile: WarpgroupTile, target: Target) -> float:
-    """An estimate of the clocks that all tiles take on an H200: those of a unit's busiest part, or of one group's chain
-    of copies, barriers and products, whichever is longer.
-    """
-    size = target.group_size
-    plan = _plan(window, shape, grid, tile, size)
-    units = max(target.invocations // UNIT_INVOCATIONS, 1)
-    tiles = -(-math.prod(_divided(window, shape, grid, tile, size)) * tile.shares // units)
-    rounds = -(-tiles // (_resident(plan, tile, target) // units))
-    stages, single = plan.blocks * plan.block_stages, tile.stages == 1
-    products = plan.blocks * -(-plan.terms // 2) * tile.sets * _product_clocks(tile) * (size // WARPGROUP)
-    # A block of an odd number of planes begins amid a sector of memory. Tiles of squares were fitted without this.
-    pair = tile.planes % 2 if tile.is_flat and plan.blocks > 1 else 0
-    octets, nbytes = plan.blocks * (tile.planes + pair) * plan.pixels, 0 if single else _stage(tile) * stages
-    results = tile.pixels(size) * tile.columns
-    copies = octets * WARPGROUP_OCTET_CLOCKS
-    work = max(products, copies) + WARPGROUP_NOT_HIDDEN * min(products, copies)
-    work += results * WARPGROUP_RESULT_CLOCKS + stages * WARPGROUP_STAGE_WORK_CLOCKS
-    least = 0 if single else WARPGROUP_LEAST_STAGE_CLOCKS
-    stage = max(products / stages, least, nbytes / stages * WARPGROUP_WEIGHT_BYTE_CLOCKS)
-    chain = stages * (stage + WARPGROUP_STAGE_CLOCKS + (0 if tile.overlaps or single else WARPGROUP_NO_OVERLAP_CLOCKS))
-    chain += plan.blocks * WARPGROUP_BLOCK_CLOCKS + octets * WARPGROUP_CHAIN_OCTET_CLOCKS
-    chain += _passed(tile) * WARPGROUP_PASSED_CLOCKS
-    return (
-        WARPGROUP_LAUNCH_CLOCKS
-        + max(rounds * (chain + WARPGROUP_TILE_CLOCKS), tiles * work)
-        + _sum_clocks(shape, grid, tile, units)
-    )

@@ -21,14 +21,8 @@ from framebind.kernels.ops.convolution.conv import Convolution
 from framebind.kernels.ops.convolution.heuristics import WARPGROUP_CANDIDATES
 from framebind.kernels.ops.convolution.tiled_conv import ConvTile, Grid
 from framebind.kernels.ops.convolution.transpose_conv import TransposeConvolution
-from framebind.kernels.ops.convolution.warpgroup_conv import (
-    WarpgroupTile,
-    _tiles,
-    clocks,
-    fits,
-    least_clocks,
-    warpgroup_candidates,
-)
+from framebind.kernels.ops.convolution.warpgroup_choice import _tiles, clocks, least_clocks, warpgroup_candidates
+from framebind.kernels.ops.convolution.warpgroup_conv import WarpgroupTile, fits
 from framebind.kernels.ops.window import SAME, VALID, Window
 from framebind.kernels.target import Target
 from framebind.kernels.tensor import TensorId, TensorInfo
