@@ -77,6 +77,7 @@ class CFamily(ABC):
         parameters = [self._memory(memory, elements[memory], users) for memory, users in source.memories.items()]
         parameters += [self.image(argument, f"{argument.name}_image") for argument in source.textures]
         parameters += [f"int {argument.name}_offset" for argument in source.buffers]
+        parameters += [f"int {argument.name}_stride" for argument in source.buffers if argument.takes_stride]
         parameters += [f"float4 {a.name}_parameter{i}" for a in source.pictures for i in range(a.quads)]
         return ", ".join(parameters)
 

@@ -8,8 +8,8 @@ import struct
 from typing import NamedTuple
 
 from ..tensor import Shape
-from ..views import Strided
-from .source import FusedTexts
+from ..views import Sliced, Strided
+from .source import Argument, FusedTexts
 
 SLICE = ("b_", "y_", "x_", "s_")
 """Parameters that name a slice: batch, row, column, number of the slice."""
@@ -57,6 +57,12 @@ def pixel_number(shape: Shape) -> str:
         if size > 1:
             text = name if text == "0" else f"({text}) * {size} + {name}"
     return text
+
+
+def slice_number(argument: Argument, view: Sliced, within: str) -> str:
+    """The number of a slice in memory: ``within`` is its number within pixel (b_, y_, x_)."""
+    stride = f"{argument.name}_stride" if argument.takes_stride else view.stride
+    return f"{argument.name}_offset + ({pixel_number(view.shape)}) * {stride} + {within}"
 
 
 def pixel_start(view: Strided) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from ..tensor import slices
 from ..views import Dense, Local, Picture, Plane, PlanePicture, Quantized, Resize, Strided, Table
-from .macro import SLICE, Macro, literal, pixel_number, pixel_start, substituted
+from .macro import SLICE, Macro, literal, pixel_number, pixel_start, slice_number, substituted
 from .pictures import order_function, picture_read
 from .planes import plane_order_function, plane_picture_read
 from .source import Argument, Buffer, FusedTexts
@@ -88,8 +88,7 @@ def _stored(argument: Argument, name: str, buffers: Mapping[str, Buffer], load: 
         if isinstance(view, Local):
             value = f"{argument.memory}[({pixel_number(view.shape)}) * {slices(view.shape[3])} + {slice_index}]"
         else:
-            index = f"{argument.name}_offset + ({pixel_number(view.shape)}) * {view.stride} + {slice_index}"
-            value = load(argument, buffers[argument.memory], index)
+            value = load(argument, buffers[argument.memory], slice_number(argument, view, slice_index))
         value = f"F4({value}.x)" if argument.broadcast_channel else value
     if argument.zero_extended:
         value = f"((s_) < {slices(view.shape[3])} ? {value} : F4(0.0f))"

@@ -44,6 +44,8 @@ class Argument:
     """The name of the argument of which it is a plane."""
     number: int = 0
     """The number of the plane there."""
+    takes_stride: bool = False
+    """The stride of its pixels is a parameter of the kernel: see strides.py."""
 
     @property
     def unit(self) -> int:
@@ -120,8 +122,9 @@ class Prologue:
 class KernelSource:
     """Everything that decides a kernel's text.
 
-    A kernel takes by value one int for each buffer argument (its offset in units of the argument), and the floats of
-    each of ``pictures`` (see kernels/views.py: parameter_count). Both follow the order of ``arguments``.
+    A kernel takes by value one int for each buffer argument (its offset in units of the argument), one more for each
+    that ``takes_stride``, and the floats of each of ``pictures`` (see kernels/views.py: parameter_count). All three
+    follow the order of ``arguments``.
     """
 
     name: str

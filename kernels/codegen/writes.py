@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from ..tensor import INTEGER_DTYPES, slices
 from ..views import Dense, Local, Picture, Plane, PlanePicture, Quantized, Strided, Table
 from .dialect import Dialect
-from .macro import SLICE, Macro, fused, literal, pixel_number, pixel_start
+from .macro import SLICE, Macro, fused, literal, pixel_number, pixel_start, slice_number
 from .pictures import picture_store
 from .source import Argument, Buffer, FusedTexts, KernelSource
 
@@ -38,8 +38,8 @@ def write_macro(argument: Argument, source: KernelSource, dialect: Dialect, buff
             place = f"{argument.memory}[({pixel_number(view.shape)}) * {slices(view.shape[3])} + (s_)]"
             statements.append(f"{place} = store_v")
         else:
-            index = f"{argument.name}_offset + ({pixel_number(view.shape)}) * {view.stride} + (s_)"
             store = dialect.store_integers if source.integers else dialect.store
+            index = slice_number(argument, view, "(s_)")
             statements.append(store(argument, buffers[argument.memory], index, "store_v"))
     return Macro(f"WRITE_{argument.name}", (*SLICE, "v_"), f"{{ {'; '.join(statements)}; }}")
 

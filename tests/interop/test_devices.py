@@ -380,3 +380,19 @@ def test_a_buffer_that_kernels_cannot_address_is_refused_with_both_numbers(gpu: 
     limit = gpu.traits.max_buffer_bytes
     with pytest.raises(fb.DeviceError, match=rf"{limit + 4} bytes.*{limit}"):
         gpu.buffer(limit + 4, "huge")
+
+
+def test_kernels_that_differ_only_in_strides_write_where_each_should(gpu: Device) -> None:
+    """OpenCL and CUDA compile them as one kernel, which takes the strides."""
+    x, source = random(SHAPE), gpu.buffer(1024, "source")
+    gpu.write(source, x, "test")
+    views = [Sliced(SHAPE, "f32", stride) for stride in (2, 3, 5)]
+    targets = [gpu.buffer(1280, f"target {view.stride}") for view in views]
+    copies = [copy_source(gpu, Dense(SHAPE), view) for view in views]
+    steps = [step(gpu, each, whole(source), whole(target)) for each, target in zip(copies, targets, strict=True)]
+    gpu.record(steps, "separate").run()
+    for view, target in zip(views, targets, strict=True):
+        found = np.empty(320, np.float32)
+        gpu.read(target, found, "test")
+        pixels = found[: 15 * view.stride * 4].reshape(15, -1)
+        assert np.array_equal(pixels[:, :6], x.reshape(15, 6)) and not pixels[:, 8:].any()

@@ -15,6 +15,7 @@ from framebind.kernels.codegen.glsl import GLSL, GLSL_ES
 from framebind.kernels.codegen.opencl import OPENCL
 from framebind.kernels.codegen.render import render, render_together
 from framebind.kernels.codegen.source import Argument, KernelSource
+from framebind.kernels.codegen.strides import sharing_kernels, stride_values
 from framebind.kernels.views import Dense, Picture, Sliced
 
 KERNELS = sorted((Path(framebind.__file__).parent / "kernels").rglob("*.kern"))
@@ -91,3 +92,16 @@ def test_kernels_of_one_text_have_names_of_their_own() -> None:
         assert [text.count(f"#define source_index source_index_{number}\n") for number in range(3)] == [0, 1, 1]
         defined = re.findall(r"^#define (\w+)", text.partition("#define copy kernel_0")[2], re.MULTILINE)
         assert set(re.findall(r"^#undef (\w+)", text, re.MULTILINE)) == {"copy", *defined}
+
+
+def test_sources_that_differ_only_in_strides_share_a_kernel() -> None:
+    """The strides that differ are parameters, and the others stay in the text."""
+    wide, usual = Sliced((1, 4, 4, 8), "f32", 5), Sliced((1, 4, 4, 8))
+    sources = [relu_source(src=src, dst=wide) for src in (usual, wide)]
+    other = relu_source(src=usual, dst=Sliced((1, 4, 4, 12)))
+    *both, lone = sharing_kernels([*sources, other])
+    assert both[0] == both[1] and lone == other
+    assert [stride_values(common, source) for common, source in zip(both, sources, strict=True)] == [(2,), (5,)]
+    text = render(both[0], CUDA)
+    assert "int src_offset, int dst_offset, int src_stride)" in text
+    assert "(x_)) * src_stride + (s_)" in text and "(x_)) * 5 + (s_)" in text

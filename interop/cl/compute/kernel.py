@@ -16,6 +16,7 @@ import pyopencl as cl
 from ....kernels.codegen.opencl import OPENCL
 from ....kernels.codegen.render import render_together
 from ....kernels.codegen.source import KernelSource
+from ....kernels.codegen.strides import sharing_kernels, stride_values
 from ...binaries import BinaryStore, Place, find_place, keep_place
 from ...errors import KernelError
 from .. import ptx
@@ -41,6 +42,8 @@ class ClKernel:
     def __init__(self, context: ClContext, source: KernelSource) -> None:
         self.context, self.source = context, source
         self.built: Built | None = None
+        self.strides: tuple[int, ...] = ()
+        """The arguments by which it differs from other kernels of the same program."""
 
 
 def build_kernels(context: ClContext, kernels: Sequence[ClKernel], store: BinaryStore | None) -> None:
@@ -49,9 +52,10 @@ def build_kernels(context: ClContext, kernels: Sequence[ClKernel], store: Binary
     Raises KernelError with log and text.
     """
     missing = [kernel for kernel in dict.fromkeys(kernels) if kernel.built is None]
-    built = _build_together(context, [kernel.source for kernel in missing], store)
-    for kernel, each in zip(missing, built, strict=True):
-        kernel.built = each
+    sources = sharing_kernels([kernel.source for kernel in missing])
+    built = _build_together(context, sources, store)
+    for kernel, source, each in zip(missing, sources, built, strict=True):
+        kernel.built, kernel.strides = each, stride_values(source, kernel.source)
     for kernel in dict.fromkeys(kernels):
         if kernel.built is not None:
             _offer(kernel.built, store)

@@ -126,8 +126,9 @@ def _dispatch(recording: Recording, number: int, step: Step) -> Dispatch:
     for index, argument in enumerate([*memories, *source.textures]):
         recording.set_memory((kernel, index), step.operands[argument.name].resource)
     index = len(memories) + len(source.textures)
-    for argument in source.buffers:
-        kernel.set_arg(index, np.int32(step.operands[argument.name].offset // argument.unit))
+    offsets = [step.operands[argument.name].offset // argument.unit for argument in source.buffers]
+    for value in (*offsets, *step.kernel.strides):
+        kernel.set_arg(index, np.int32(value))
         index += 1
     for argument in source.pictures:
         recording.parameters[number, argument.name] = (kernel, index)

@@ -10,6 +10,7 @@ from typing import Any
 from ....kernels.codegen.c_family import dynamic_bytes
 from ....kernels.codegen.one_dispatch import ProgramSource
 from ....kernels.codegen.source import KernelSource
+from ....kernels.codegen.strides import sharing_kernels, stride_values
 from ...binaries import BinaryStore
 from ...device import Resource, Slot, Step
 from ..api import check, driver
@@ -33,6 +34,8 @@ class CudaKernel:
     def __init__(self, context: CudaContext, source: KernelSource) -> None:
         self.context, self.source = context, source
         self.built: Function | None = None
+        self.strides: tuple[int, ...] = ()
+        """The parameters by which it differs from other kernels of the same function."""
 
     def function(self, store: BinaryStore | None) -> Function:
         """The function, which ``build_kernels`` has built. It is offered to the store."""
@@ -54,8 +57,10 @@ def build_kernels(
     Raises KernelError with log and text.
     """
     missing = [kernel for kernel in kernels if kernel.built is None]
-    functions = build_together(context, [*[kernel.source for kernel in missing], *programs], store)
-    for kernel, function in zip(missing, functions, strict=False):
+    sources = sharing_kernels([kernel.source for kernel in missing])
+    functions = build_together(context, [*sources, *programs], store)
+    for kernel, source, function in zip(missing, sources, functions, strict=False):
+        kernel.strides = stride_values(source, kernel.source)
         local = dynamic_bytes(kernel.source)
         if local:
             with context.entered():
@@ -149,13 +154,13 @@ def record_separately(
 def record_step(context: CudaContext, number: int, step: Step, store: BinaryStore | None, recording: Recording) -> None:
     """Add the launch of a step, which has that number."""
     assert isinstance(step.kernel, CudaKernel)
-    source = step.kernel.source
+    source, function = step.kernel.source, step.kernel.function(store)
     memories = [arguments[0] for arguments in source.memories.values()]
     places = [recording.memory(step.operands[a.name].resource) for a in (*memories, *source.textures)]
     places += [ctypes.c_int(step.operands[a.name].offset // a.unit) for a in source.buffers]
+    places += map(ctypes.c_int, step.kernel.strides)
     for argument in source.pictures:
         places += recording.floats(number, argument.name, step.parameters[argument.name])
-    function = step.kernel.function(store)
     local = dynamic_bytes(source)
     call = recording.launch(context, function, places, step.group_count, source.group_size, local)
     recording.dispatches.append((step.label, call))

@@ -578,6 +578,19 @@ def test_machine_code_is_kept_and_used_again(device: CudaDevice, recorder: Recor
     assert compiled(*both) == 1, "what is kept is not trusted"
 
 
+def test_kernels_that_differ_only_in_strides_are_one_function(device: CudaDevice, recorder: RecordingDriver) -> None:
+    target, strides = device.buffer(1024, "target"), (1, 3, 2)
+    views = [Sliced(SHAPE, pixel_stride=stride) for stride in strides]
+    steps = [copy_step(device, device.buffer(1024, "source"), target, view) for view in views]
+    device.compile(steps, "separate")
+    assert recorder.names().count("cuModuleGetFunction") == 1
+    for step, stride in zip(steps, strides, strict=True):
+        recorder.calls.clear()
+        device.record([step]).run()
+        (launch,) = launches(recorder)
+        assert [parameter(launch, number, ctypes.c_int) for number in (2, 3, 4)] == [0, 0, stride]
+
+
 def test_no_text_is_written_for_machine_code_that_is_kept(device: CudaDevice) -> None:
     """No kernel "nowhere" has a text, so that whatever asks for it fails."""
     store = Store()
