@@ -20,7 +20,7 @@ from ...kernels.colours import YuvColours
 from ...kernels.tensor import INTEGER_DTYPES, LARGEST_RANK, TensorInfo
 from ...kernels.views import TEXTURE_CHANNELS, Dense, Picture, PlanePicture, Quantized, Sliced, Strided
 from ..plan.binding import Binding, TextureMapping
-from ..plan.mapping import ORDERS, check_mapping, mapped_parameters, order_of, sampling_of
+from ..plan.mapping import ORDERS, check_mapping, mapped_parameters, order_of, sampling_of, values_of
 from .arrays import array_values, array_view, check_type, check_written, fill, memory_of
 from .messages import tensor_label
 from .placed_regions import is_alike, region_buffer
@@ -228,7 +228,7 @@ def _planes(
     shape = tensor.picture_shape
     channels = shape[3]
     has = min(max(channels, 3), 4) if video is not None else planes.channels  # a fourth channel of video is 1: opaque
-    if tensor.dtype != "float32" or shape[0] != 1 or channels > has:
+    if shape[0] != 1 or channels > has:
         or_pictures = f" or a list of {shape[0]} pictures" if channels <= has else ""
         raise BindingError(
             f"{where}: a picture of {has} channels holds batch 1 and 1 to {has} channels of numbers, and the tensor is "
@@ -242,12 +242,19 @@ def _planes(
         sampling_of(planes.size, shape, mapping), video.colours if video is not None else None,
         is_padded=mapping.pad is not None, region=len(planes.resources) if region else 0,
     )  # fmt: skip
-    parameters = mapped_parameters(shape, planes.size, mapping, planes=planes.parameters)
+    parameters = mapped_parameters(shape, planes.size, _of_bytes(mapping, tensor), planes=planes.parameters)
     first, *others = planes.resources
     return Binding(
         first, view, parameters, cost_of_picture(tensor, write=False), others=(*others, *region), hosts=planes.hosts,
         described=video.described if video is not None else (), channels_last=tensor.channels_first,
     )  # fmt: skip
+
+
+def _of_bytes(mapping: TextureMapping, tensor: TensorInfo) -> TextureMapping:
+    """The relation of texels and values: those of a uint8 tensor without a scale are the bytes of a picture."""
+    if tensor.dtype != "uint8":
+        return mapping
+    return mapping._replace(std=tuple([each / 255 for each in values_of(mapping.std)]))
 
 
 def _check_unmapped(label: str, what: str, mapping: TextureMapping) -> None:
@@ -314,7 +321,7 @@ def _texture(
     region = region_buffer(device, mapping.crop, where)
     if region and is_staged(resource):
         raise BindingError(f"{where} with a Region: the texture's API has no access to its buffer; bind an image")
-    parameters = mapped_parameters(shape, resource.size, mapping, write=write)
+    parameters = mapped_parameters(shape, resource.size, _of_bytes(mapping, tensor), write=write)
     view = Picture(
         shape, resource.format, order, sampling_of(resource.size, shape, mapping, write=write),
         is_padded=mapping.pad is not None, region=len(region),

@@ -144,6 +144,38 @@ def test_integers_are_bound_as_floats(gpu: Device, dtype: str) -> None:
     delegate.close()
 
 
+def test_pictures_are_bytes_to_a_tensor_of_bytes(gpu: Device) -> None:
+    """uint8 without a scale, as PyTorch's exports have it: 255 for a texel of 1."""
+    graph = AnswerGraph()
+    given = graph.input((1, 4, 6, 3), "uint8")
+    floats = graph.cast(given, "float32")
+    interpreter, delegate = ready(graph.build(floats, graph.cast(graph.binary("MUL", floats, 0.5), "uint8")))
+    picture = RNG.integers(0, 128, (4, 6, 3)).astype(np.uint8) * 2
+    delegate.bind_buffer_to_tensor(picture, given)
+    interpreter.invoke()
+    np.testing.assert_array_equal(interpreter.get_tensor(floats)[0], picture)
+    np.testing.assert_array_equal(interpreter.get_tensor(interpreter.outputs()[1])[0], picture // 2)
+    delegate.bind_buffer_to_tensor(picture, given, order="bgr", mean=1.0, std=-1.0)
+    interpreter.invoke()
+    np.testing.assert_allclose(interpreter.get_tensor(floats)[0], 255 - picture[..., ::-1], rtol=1e-6)
+    delegate.close()
+
+
+@pytest.mark.parametrize("context", ["gl"], indirect=True)
+def test_a_tensor_of_bytes_becomes_a_texture_of_bytes(context: fb.GlContext) -> None:
+    graph = AnswerGraph()
+    given = graph.input((1, 4, 6, 3), "uint8")
+    made = graph.cast(graph.binary("MUL", graph.cast(given, "float32"), 0.5), "uint8")
+    interpreter, delegate = ready(graph.build(made))
+    picture, painted = RNG.integers(0, 128, (4, 6, 3)).astype(np.uint8) * 2, fb.GlTexture(6, 4)
+    delegate.bind_buffer_to_tensor(fb.GlTexture.from_array(picture), given)
+    delegate.bind_buffer_to_tensor(painted, made)
+    interpreter.invoke()
+    np.testing.assert_array_equal(painted.read()[..., :3], picture // 2)
+    np.testing.assert_array_equal(interpreter.get_tensor(made)[0], picture // 2)
+    delegate.close()
+
+
 @pytest.mark.parametrize("context", ["gl"], indirect=True)
 def test_a_buffer_of_integers_is_not_taken_for_floats(context: fb.GlContext) -> None:
     graph = AnswerGraph()
