@@ -16,7 +16,7 @@ from .feedback import feedback_of
 from .further_inputs import NO_OPTIONS, FurtherInputs, values_of
 from .layouts import Layout
 from .model_metadata import ModelMetadata, read_metadata
-from .network import shapes
+from .network import shapes, takes_bytes
 
 KERNELS = (fb.OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES, fb.OpResolverType.AUTO)
 """LiteRT's kernels: first those that pack no weights, as nothing runs here; XNNPACK has custom operators."""
@@ -32,6 +32,7 @@ class ModelFile:
     names: Mapping[int, str]
     layouts: Mapping[int, Layout]
     choices: Mapping[int, int]
+    takes_bytes: bool
     metadata: ModelMetadata
     feedback: Mapping[int, int]
     """The inputs that outputs feed, and that are left out here as states: see ``feedback_of``."""
@@ -79,7 +80,8 @@ def _read(path: Path, changed: int, further: FurtherInputs) -> ModelFile:
         path,
         {tensor: shape for tensor, shape in shapes(inputs).items() if tensor not in {*fed.values(), *values}},
         {tensor: shape for tensor, shape in shapes(outputs).items() if tensor not in fed},
-        names, layouts, choices, read_metadata(content_of(path) or path), fed, values, is_certain=prepared is not None,
+        names, layouts, choices, takes_bytes(inputs), read_metadata(content_of(path) or path), fed, values,
+        is_certain=prepared is not None,
     )  # fmt: skip
 
 

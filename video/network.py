@@ -146,6 +146,11 @@ class Network:
         return choices_of(self._interpreter)
 
     @property
+    def takes_bytes(self) -> bool:
+        """Whether an input is a picture's bytes."""
+        return takes_bytes(self._interpreter.get_input_details())
+
+    @property
     def metadata(self) -> ModelMetadata:
         """The statements of the model's file about itself."""
         if self._metadata is None:
@@ -359,6 +364,11 @@ class Network:
         delegate = fb.GpuDelegate(self._options, feedback=self.feedback)
         interpreter.modify_graph_with_delegate(delegate)
         return delegate
+
+
+def takes_bytes(inputs: list[dict[str, Any]]) -> bool:
+    """Whether an input, of LiteRT's tensor details, is of uint8 without a scale."""
+    return any(each["dtype"] == np.uint8 and each["quantization"][0] == 0 for each in inputs)
 
 
 def shapes(details: list[dict[str, Any]]) -> dict[int, tuple[int, ...]]:

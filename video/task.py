@@ -48,6 +48,11 @@ class Model(Protocol):
         ...
 
     @property
+    def takes_bytes(self) -> bool:
+        """Whether an input is of uint8 without a scale: a picture's bytes."""
+        ...
+
+    @property
     def metadata(self) -> ModelMetadata: ...
     @property
     def bundle(self) -> Mapping[str, bytes]: ...
@@ -76,9 +81,10 @@ def sampling_of(
 ) -> Sampling:
     """The sampling of an upright picture, normalized as the user says, or else the model's file.
 
-    ``usual`` are the mean and the standard deviation of models of this kind, if neither says anything.
+    ``usual`` are the mean and the standard deviation of models of this kind, if neither says anything. A model that
+    takes bytes normalizes them itself.
     """
-    if mean is None and std is None:
+    if mean is None and std is None and not model.takes_bytes:
         known = model.metadata
         mean, std = (known.mean, known.std) if known.std else usual
     return Sampling(0.0 if mean is None else mean, 1.0 if std is None else std, crop, 0.0)

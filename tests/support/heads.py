@@ -23,7 +23,8 @@ def model_of(
     shapes = {number + 1: values.shape for number, values in enumerate(outputs)}
     return ModelFile(
         Path("yolo.tflite"), {0: (1, *size, 3)}, shapes, dict(enumerate(["picture", *(names or ["x"] * len(shapes))])),
-        dict.fromkeys((0, *shapes), "nhwc"), metadata or ModelMetadata(), feedback={}, values={}, is_certain=True,
+        dict.fromkeys((0, *shapes), "nhwc"), choices={}, takes_bytes=False, metadata=metadata or ModelMetadata(),
+        feedback={}, values={}, is_certain=True,
     )  # fmt: skip
 
 

@@ -13,8 +13,9 @@ from typer.testing import CliRunner
 
 import framebind as fb
 from framebind.__main__ import app
+from framebind.video.answers.graph import AnswerGraph
 from framebind.video.model_file import read_model_file
-from framebind.video.task import Match
+from framebind.video.task import Match, sampling_of
 from framebind.video.tasks import tasks_for
 from framebind.video.tasks.depth import unit_of
 from framebind.video.work import task_for
@@ -77,6 +78,20 @@ def test_known_models_name_their_tasks(model_path: Callable[[str], Path], tmp_pa
         assert task_for("", str(model_path(model))) == task
     assert task_for("", "style_transfer") == "style"
     assert task_for("", str(object_model(tmp_path / "objects.tflite", logits=True))) == "detect"
+
+
+def test_bytes_are_not_normalized(tmp_path: Path) -> None:
+    """A network that takes uint8 without a scale does it itself; other classifiers of pictures take -1 to 1."""
+    graph = AnswerGraph()
+    floats = graph.cast(graph.input((1, 8, 8, 3), "uint8"), "float32")
+    for content, given, expected in (
+        (graph.build(floats), None, (0.0, 1.0)),
+        (graph.build(floats), 0.2, (0.2, 1.0)),
+        (color_classifier(), None, (0.5, 0.5)),
+    ):
+        (path := tmp_path / "model.tflite").write_bytes(content)
+        sampling = sampling_of(read_model_file(path), given, None, usual=(0.5, 0.5))
+        assert (sampling.mean, sampling.std) == expected
 
 
 def test_what_the_file_says_counts_most(tmp_path: Path) -> None:

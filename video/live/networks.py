@@ -124,6 +124,10 @@ class StreamNetwork(Network):
         return self.shared.network.choices
 
     @property
+    def takes_bytes(self) -> bool:
+        return self.shared.network.takes_bytes
+
+    @property
     def metadata(self) -> ModelMetadata:
         return self.shared.network.metadata
 

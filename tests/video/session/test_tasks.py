@@ -64,6 +64,7 @@ class CpuModel:
     names: dict[int, str] = field(init=False)
     layouts: dict[int, Layout] = field(init=False)
     choices: Mapping[int, int] = field(default_factory=dict)
+    takes_bytes: bool = False
     metadata: ModelMetadata = field(init=False)
     bundle: Mapping[str, bytes] = field(init=False)
 
