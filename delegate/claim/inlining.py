@@ -19,9 +19,9 @@ from ...kernels.ops.constant.constants import Constant
 from ...kernels.tensor import TensorInfo
 from ..read.model import RawOperator, Subgraph
 from ..transform.graph import Node
+from .loop_steps import takes_more
 from .parsing import ParsedSubgraph, parse_operator, real_integers
 from .rows import Part, Rows, rows_of
-from .steps import takes_more
 
 MOST_OPERATORS = 8192
 """The most operators that one operator becomes, those of a loop's condition included: 315 steps of a Keras GRU. Each is
