@@ -1,11 +1,12 @@
 """Prints the time of a start with and without the cache of an earlier process (serialization_dir).
 
 python benchmarks/initialization.py [MODEL ...] [--backend opengl|opencl|cuda] [--precision f32|f16] [--runs N]
-    [--cores N] [--json FILE]
+    [--cores N] [--beside N] [--json FILE]
 
 A start is everything from the model's file to the end of the first inference; each runs in a separate process. The
 drivers' own caches are off (NVIDIA, PoCL), or in a fresh folder for each process (Mesa, which exports no programs
-without its cache). `benchmarks/report.py add FILE` keeps every start's time.
+without its cache). With ``--beside`` several models start beside each other, each on cores of its own.
+`benchmarks/report.py add FILE` keeps every start's time.
 """
 
 from __future__ import annotations
@@ -13,11 +14,13 @@ from __future__ import annotations
 import gc
 import json
 import os
+import queue
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -68,11 +71,11 @@ def start(path: Path, backend: str, precision: str, folder: str) -> None:
     print(json.dumps({"device": known.device, "driver": known.driver, "ms": milliseconds}))
 
 
-def _start(path: Path, backend: str, precision: str, folder: str, cores: int) -> dict[str, Any]:
-    """The output of ``start`` in a new process."""
+def _start(path: Path, backend: str, precision: str, folder: str, cores: str) -> dict[str, Any]:
+    """The output of ``start`` in a new process, on these cores ("0-1"); "" is any."""
     with tempfile.TemporaryDirectory() as mesa:
         command = [sys.executable, __file__, "start", str(path), backend, precision, folder]
-        command = ["taskset", "-c", f"0-{cores - 1}", *command] if cores else command
+        command = ["taskset", "-c", cores, *command] if cores else command
         environment = {**os.environ, **NO_CACHES, "MESA_SHADER_CACHE_DIR": mesa}
         done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True)
     return json.loads(done.stdout)
@@ -85,15 +88,26 @@ def main(
     precision: Literal["f32", "f16"] = "f32",
     runs: Annotated[int, typer.Option(min=1, help="Starts of each kind, of which the median is shown.")] = 1,
     cores: Annotated[int, typer.Option(min=0, help="CPU cores that a start may use; 0: all of them.")] = 0,
+    beside: Annotated[int, typer.Option(min=1, help="Models that start beside each other, on other cores.")] = 1,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write the rows to this file, too.")] = None,
 ) -> None:
     """Print a row for each model: cold (no cache), keeping (makes the cache), warm (uses it) and the phases of warm."""
     print(f"Milliseconds of a start, {backend}, {precision}")
     columns = ("cold", "keeping", "warm", "    %", "first inference", "inference", *PHASES)
     print(f"{'model':30}", *columns, sep="  ", flush=True)
-    rows: list[dict[str, Any]] = []
-    for path in map(find_model, models or FLOAT + QUANTIZED):
-        row = _measured(path, backend, precision, runs, cores)
+    rows, free = list[dict[str, Any]](), queue.SimpleQueue[str]()
+    for first in range(beside):
+        free.put(f"{first * cores}-{(first + 1) * cores - 1}" if cores else "")
+
+    def measured_on_free_cores(path: Path) -> dict[str, Any]:
+        taken = free.get()
+        try:
+            return _measured(path, backend, precision, runs, taken)
+        finally:
+            free.put(taken)
+
+    paths = list(map(find_model, models or FLOAT + QUANTIZED))
+    for path, row in zip(paths, ThreadPoolExecutor(beside).map(measured_on_free_cores, paths), strict=True):
         rows.append(row)
         figures = [f"{row['cold']:,.0f}", f"{row['keeping']:,.0f}", f"{row['warm']:,.0f}"]
         figures += [f"{100 * row['warm'] / row['cold']:.1f}", *(f"{row['phases'][what]:,.1f}" for what in columns[4:])]
@@ -104,7 +118,7 @@ def main(
             write(json_file, measured("starts", [(row["device"], row["driver"]) for row in rows], "ms", series))
 
 
-def _measured(path: Path, backend: str, precision: str, runs: int, cores: int) -> dict[str, Any]:
+def _measured(path: Path, backend: str, precision: str, runs: int, cores: str) -> dict[str, Any]:
     """A row: the model, the device, medians of cold and warm starts in ms, the parts of the warm ones, all samples."""
     given = path, backend, precision
     cold = [_start(*given, "", cores)["ms"]["total"] for _ in range(runs)]
