@@ -33,6 +33,8 @@ class Layout:
     """
 
     lowered: Lowered
+    launches: Sequence[LabelledLaunch]
+    """All launches of a run, in order."""
     tensors: Mapping[int, TensorInfo]
     bindings: Mapping[int, Binding]
     constants: Mapping[Key, PackedConstant]
@@ -87,26 +89,32 @@ class Layout:
 def plan_layout(
     compiled: CompiledProgram,
     bindings: Mapping[int, Binding],
-    launches: Sequence[LabelledLaunch],
+    levels: Sequence[Sequence[LabelledLaunch]],
     dense: Ranges,
     alignment: int,
 ) -> Layout:
-    """Plan the arena: every tensor that is neither constant nor in a bound object, while ``launches`` need it."""
+    """Plan the arena: every tensor that is neither constant nor in a bound object, while launches need it.
+
+    The launches of a level run side by side, so that a tensor which one of them touches is kept for all of them.
+    """
     lowered, tensors = compiled.lowered, compiled.graph.tensors
+    launches = [entry for level in levels for entry in level]
     converted = {i.tensor for entry in launches for i in _touched(entry) if isinstance(i, BoundObject)}
     lifetimes: dict[TensorId, Lifetime] = {}
-    for number, entry in enumerate(launches):
-        for tensor in map(lowered.parent, _touched(entry)):
+    begin = 0
+    for level in levels:
+        for tensor in (lowered.parent(i) for entry in level for i in _touched(entry)):
             bound = isinstance(tensor, BoundObject) or (tensor in bindings and tensor not in converted)
             constant = isinstance(tensor, int) and tensors[tensor].constant is not None
             if bound or constant or tensor in dense:
                 continue
-            first = lifetimes[tensor].first if tensor in lifetimes else number
+            first = lifetimes[tensor].first if tensor in lifetimes else begin
             nbytes = Sliced(lowered.shapes[tensor], compiled.storages[tensor]).nbytes
-            lifetimes[tensor] = Lifetime(nbytes, first, number)
+            lifetimes[tensor] = Lifetime(nbytes, first, begin + len(level) - 1)
+        begin += len(level)
     arena = plan_memory(lifetimes, alignment)
     return Layout(
-        lowered, tensors, bindings, compiled.constants, compiled.storages, dense, arena, lifetimes,
+        lowered, launches, tensors, bindings, compiled.constants, compiled.storages, dense, arena, lifetimes,
         compiled.graph.channels_last,
     )  # fmt: skip
 

@@ -32,14 +32,13 @@ INPUT_OP, PARTIAL_SUM = "read", "partial_sums"
 
 
 def build_steps(
-    launches: Sequence[LabelledLaunch],
-    layout: Layout,
-    memories: Mapping[str, Resource],
-    compile: Callable[[KernelSource], Kernel],
+    layout: Layout, memories: Mapping[str, Resource], compile: Callable[[KernelSource], Kernel]
 ) -> list[Step]:
-    """A step for each launch. ``compile`` makes or finds a kernel; ``memories`` are the buffers that are no slots."""
+    """A step for each launch of a layout. ``compile`` makes or finds a kernel; ``memories`` are the buffers that are no
+    slots.
+    """
     steps: list[Step] = []
-    for number, entry in enumerate(launches):
+    for number, entry in enumerate(layout.launches):
         bound = list(_Binder(entry, layout, memories).arguments())
         source = _kernel_source(entry, [argument for argument, _, _ in bound], layout.lowered.target.group_size)
         operands = {argument.name: operand for argument, operand, _ in bound if operand is not None}

@@ -16,6 +16,7 @@ from ..compiler import CompiledProgram
 from ..lower.tuning import choices_by_key
 from ..plan.binding import Binding
 from ..plan.conversions import add_conversions
+from ..plan.levels import orders_in_levels
 from ..plan.object_views import object_views
 from ..plan.placement import Layout, plan_layout, slot_name
 from ..plan.steps import build_steps, picture_slots
@@ -256,11 +257,14 @@ class Program:
         bindings, transposed = object_views(self.graph, self.bindings)
         views = {tensor: binding.view for tensor, binding in bindings.items()}
         launches, dense = add_conversions(self.graph, compiled.lowered, views, transposed)
-        choices = tuple(entry.launch.choice for entry in launches)
-        layout = plan_layout(compiled, bindings, launches, dense, self._device.traits.offset_alignment)
+        alignment = self._device.traits.offset_alignment
+        orders = orders_in_levels(launches, compiled.lowered)
+        layouts = [plan_layout(compiled, bindings, levels, dense, alignment) for levels in orders]
+        layout = min(layouts, key=lambda each: each.arena.nbytes)
+        choices = tuple(entry.launch.choice for entry in layout.launches)
         arena = self._grown_arena(layout.arena.nbytes)
         memories = {"weights": self._weights, "arena": arena}
-        return build_steps(launches, layout, memories, self._kernel), choices, layout
+        return build_steps(layout, memories, self._kernel), choices, layout
 
     def _grown_arena(self, nbytes: int) -> Resource:
         """The buffer of the intermediate tensors, replaced if it is too small."""

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import numpy.typing as npt
 
 from framebind.delegate.plan.conversions import add_conversions
+from framebind.delegate.plan.levels import orders_in_levels
 from framebind.delegate.plan.object_views import object_views
-from framebind.delegate.plan.placement import Place, plan_layout
+from framebind.delegate.plan.placement import Layout, Place, plan_layout
 from framebind.delegate.run.program import Program
 from framebind.kernels.tensor import TensorId, slices
 from framebind.kernels.views import SLICE_BYTES, Sliced
@@ -22,22 +25,24 @@ def stray_reads(program: Program) -> list[str]:
     bindings, transposed = object_views(program.graph, program.bindings)
     views = {tensor: binding.view for tensor, binding in bindings.items()}
     launches, dense = add_conversions(program.graph, lowered, views, transposed)
-    layout = plan_layout(compiled, bindings, launches, dense, alignment=256)
+    layouts = [plan_layout(compiled, bindings, levels, dense, 256) for levels in orders_in_levels(launches, lowered)]
+    return [stray for layout in layouts for stray in _stray_reads(layout)]
+
+
+def _stray_reads(layout: Layout) -> Iterator[str]:
     holders = np.full(layout.arena.nbytes // WORD + 1, -1)
     numbers: dict[TensorId, int] = {}
-    found: list[str] = []
-    for entry in launches:
+    for entry in layout.launches:
         for access, tensors in (("r", entry.reads), ("w", (*entry.launch.writes.values(),))):
             for tensor in tensors:
                 place = layout.place(tensor, "w" if access == "w" else "r")
                 if place.memory != "arena":
                     continue
-                number = numbers.setdefault(lowered.parent(tensor), len(numbers))
+                number = numbers.setdefault(layout.lowered.parent(tensor), len(numbers))
                 if access == "w":
                     holders[_words(place)] = number
                 elif (holders[_words(place)] != number).any():
-                    found.append(f"{entry.label} ({entry.launch.kernel}) reads tensor {tensor}")
-    return found
+                    yield f"{entry.label} ({entry.launch.kernel}) reads tensor {tensor}"
 
 
 def _words(place: Place) -> npt.NDArray[np.intp]:
