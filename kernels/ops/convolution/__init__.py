@@ -14,5 +14,8 @@ Ways to compute CONV_2D, each with a kernel of its name, of which ``launch_convo
 - tiled_conv: matrix units, and pixels in local memory that the warps of a work-group share, for much work.
 - warpgroup_conv: products of whole warpgroups over halves, which replace the others if the source is kept as halves.
 
+Words: a *tile* is the outputs that a work-group computes. A *block* is the part of its sums for which pixels lie in
+local memory at a time, a *stage* the part for which weights do. An *octet* is eight numbers of 16 bits: 16 bytes.
+
 packing.py has the orders of weights in memory, heuristics.py the numbers by which tiles are chosen.
 """
