@@ -213,8 +213,9 @@ class StepWork(NamedTuple):
 def work_of(step: Step, picture_bytes: int | None = None) -> StepWork:
     """The work of a step. A picture counts as ``picture_bytes``, or else as 4 bytes for each pixel of its tensor.
 
-    Every weight is used once per pixel of the output; of a transposed convolution, once per pixel of the input. Each
-    element of a product of two computed matrices is a sum of DEPTH products.
+    Every weight is used once per pixel of the output; of a transposed convolution, once per pixel of the input, which
+    has UP_Y * UP_X neighbours in the output; of SETS sets of weights, once per pixel of its set. Each element of a
+    product of two computed matrices is a sum of DEPTH products.
     """
     source = step.kernel.source
     views = {argument.name: argument.view for argument in source.arguments}
@@ -222,11 +223,13 @@ def work_of(step: Step, picture_bytes: int | None = None) -> StepWork:
     shape = (0, 0, 0, 0) if counted is None or isinstance(counted, Table | Plane) else counted.shape
     weights = [view for name, view in views.items() if isinstance(view, Table) and name.endswith("weights")]
     factors = sum((8 if view.storage == "u16" else 4) * view.count for view in weights)
+    constants = dict(source.constants)
     if source.name in ("matmul", "matrix_product"):
-        factors += shape[3] * int(dict(source.constants)["DEPTH"])
+        factors += shape[3] * int(constants["DEPTH"])
+    times = math.prod(int(constants.get(name, 1)) for name in ("SETS", "UP_Y", "UP_X"))
     pictures = [view for view in views.values() if isinstance(view, Sampled)]
     sampled = sum(4 * math.prod(view.shape[1:3]) if picture_bytes is None else picture_bytes for view in pictures)
-    return StepWork(sum(view.nbytes for view in views.values()) + sampled, math.prod(shape[:3]) * factors)
+    return StepWork(sum(view.nbytes for view in views.values()) + sampled, math.prod(shape[:3]) * factors // times)
 
 
 def tensor_memory(number: int, program: Program) -> list[TensorMemory]:

@@ -54,7 +54,7 @@ def lower_node(node: Node, lowered: Lowered, *, exact: bool = False) -> None:
     rounds = any(op.expression in ROUNDING for op in node.epilogue)
     if (rounds or exact or not target.halves) and not _has_integer_weights(node.operation):
         # Matrix units take weights of 16 bits, which would move sums across steps if halves did not hold them.
-        target = replace(target, matrix_units=False)
+        target = replace(target, matrix_units=False, halves=False)
     lowering = Lowering(node.inputs, node.outputs, lowered.shapes.__getitem__, lowered.scratch, target)
     known = set(lowered.shapes) if node.integers else set[TensorId]()
     launches = node.operation.lower(lowering)

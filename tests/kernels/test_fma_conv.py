@@ -78,8 +78,8 @@ def test_a_transposed_convolution_is_one_of_neighbouring_pixels(
     check(device, node, {0: x.shape, 1: shape}, x, transpose_convolve(operation)(x), tile)
 
 
-GPU = Target(128, 1 << 18, halves=True, local_bytes=48 << 10)
-"""NVIDIA's OpenGL."""
+GPU = Target(128, 1 << 18, local_bytes=48 << 10)
+"""NVIDIA's OpenGL, in 32 bits."""
 CPU = Target(64, 1, halves=True, local_bytes=32 << 10)
 """llvmpipe."""
 UNITS = Target(256, 132 * 2048, matrix_units=True, halves=True, local_bytes=48 << 10)

@@ -31,6 +31,8 @@ from .depthwise import Depthwise
 from .fma_conv import FmaTile, fma_choice, fma_clocks, launch_fma_tiles
 from .grouped_conv import GroupedConvolution
 from .heuristics import (
+    FMA_GAIN_BESIDE_ROWS,
+    FMA_LEAST_BESIDE_ROWS,
     FMA_LEAST_PRODUCTS,
     FMA_SURE_PRODUCTS,
     PATCH_MOST_TAPS,
@@ -59,6 +61,7 @@ from .row_conv import RowTile, is_flat, launch_rows, row_clocks, row_tiles
 from .tiled_conv import ConvTile, Grid, launch_tiled_convolution, paired, takes_rows, tile_choice
 from .warpgroup_choice import warpgroup_choice
 from .warpgroup_conv import launch_warpgroups
+from .winograd import launch_winograd, winograd_choice
 
 
 @dataclass(frozen=True)
@@ -83,9 +86,24 @@ class Convolution(Operation):
 
     def lower(self, lowering: Lowering) -> list[Launch]:
         launch = launch_convolution(lowering, lowering.inputs[0], self)
+        winograd = self._by_winograd(lowering, launch)
+        if winograd:
+            return winograd
         fusion = replace(launch.fusion, convolution=self)
         halves = self._by_warpgroups(lowering) or launch_of_halves(lowering, lowering.inputs[0], self, launch)
         return [replace(launch, fusion=fusion, halves=halves)]
+
+    def _by_winograd(self, lowering: Lowering, launch: Launch) -> list[Launch]:
+        """The launches with fewer products, if they are faster than the one by tiles of multiply-adds."""
+        source, target = lowering.inputs[0], lowering.target
+        if launch.choice is None or launch.kernel != "fma_conv" or self.integer_weights:
+            return []
+        if "fma_conv" in target.fixed and "winograd" not in target.fixed:  # the other kernel was asked for
+            return []
+        reads, writes = lowering.shape(source), lowering.shape(lowering.outputs[0])
+        tile, grid = target.take(launch.choice), Grid((writes[1], writes[2]), slices(writes[3]))
+        choice = winograd_choice(lowering, source, self.window, fma_clocks(self.window, reads, grid, tile, target))
+        return [] if choice is None else launch_winograd(lowering, source, self.window, self.weights, self.bias, choice)
 
     def _by_warpgroups(self, lowering: Lowering) -> tuple[Launch, ...]:
         """The launches by warpgroups for halves, if the device has them and they are faster."""
@@ -163,14 +181,15 @@ def _fma_choice(
     """The tiles without matrix units; None if there is too little work, or if rows in local memory are faster."""
     reads, writes, target = lowering.shape(source), lowering.shape(lowering.outputs[0]), lowering.target
     grid, window = Grid((writes[1], writes[2]), slices(writes[3])), operation.window
-    choice = fma_choice(lowering, source, window, grid, FMA_LEAST_PRODUCTS)
+    choice = fma_choice(lowering, source, window, grid, FMA_LEAST_BESIDE_ROWS if rows else FMA_LEAST_PRODUCTS)
     if choice is None or not rows or "fma_conv" in target.fixed:
         return choice
     if slices(reads[3]) == 1:  # of which rows compute no missing channels
         return None
     products = math.prod(writes) * math.prod(window.size) * reads[3]
+    gain = 1.0 if products >= FMA_LEAST_PRODUCTS else FMA_GAIN_BESIDE_ROWS
     by_rows = row_clocks(window, reads, writes, rows[0], target)
-    faster = fma_clocks(window, reads, grid, choice.candidates[0], target) < by_rows
+    faster = fma_clocks(window, reads, grid, choice.candidates[0], target) < gain * by_rows
     return choice if faster or products >= FMA_SURE_PRODUCTS else None
 
 

@@ -78,15 +78,21 @@ class FmaTile(NamedTuple):
 
 def launch_fma_tiles(
     lowering: Lowering, source: TensorId, window: Window, grid: Grid, weights: Callable[[], np.ndarray],
-    bias: PackedArray, choice: TuningChoice[FmaTile],
+    bias: PackedArray, choice: TuningChoice[FmaTile], *, sets: int = 1, destination: TensorId | None = None,
 ) -> Launch:  # fmt: skip
-    """One dispatch. ``weights`` makes an array of (4 * grid.slices, H, W, I) for the window and the input channels."""
+    """One dispatch. ``weights`` makes an array of (4 * grid.slices, H, W, I) for the window and the input channels.
+
+    ``sets``: the pictures of the batch are in so many sets, each of which has weights of its own: ``weights`` makes
+    those of all sets, one after another, in float32. The window is then 1x1. ``destination``: the tensor that is
+    written, if it is not the node's.
+    """
     shape, group_size, tile = lowering.shape(source), lowering.group_size, lowering.target.take(choice)
     patch, area, taps = tile.patch(window, group_size), tile.area(group_size), tile.taps(window)
     channel_blocks = -(-slices(shape[3]) // tile.block)
     blocks = channel_blocks * (1 if tile.width else math.prod(window.size))
-    down, across, wide = _divided(shape[0], grid, tile, group_size)
+    down, across, wide = _divided(shape[0] // sets, grid, tile, group_size)
     step = window.strides if tile.width else (1, 1)
+    set_pixels = shape[0] // sets * math.prod(grid.size)
     constants = window.constants(shape[1], shape[2]) | {
         "PIXELS": tile.pixels, "SLICES": tile.slices, "ACROSS": tile.across, "DOWN": tile.down(group_size),
         "SPLIT": tile.split, "BLOCK": tile.block, "BLOCKS": blocks, "CHANNEL_BLOCKS": channel_blocks,
@@ -97,16 +103,19 @@ def launch_fma_tiles(
         "LOADS": _loads(window, tile, group_size), "TAPS_H": taps[0], "TAPS_W": taps[1],
         "WEIGHTS": tile.weights(window), "WEIGHT_LOADS": -(-tile.weights(window) // group_size),
         "OUT_H": grid.size[0], "OUT_W": grid.size[1], "ALL_PIXELS": shape[0] * math.prod(grid.size),
+        "SETS": sets, "SET_TILES": across, "SET_PIXELS": set_pixels,
         "ALL_SLICES": grid.slices, "UP_Y": grid.up[0], "UP_X": grid.up[1],
         "CUT_TOP": grid.cut[0], "CUT_LEFT": grid.cut[1], "ROUND": int(_round(tile)),
     }  # fmt: skip
-    arrays = {"weights": pack_fma_tiles(weights, (4 * grid.slices, *window.size, shape[3]), tile, wide), "bias": bias}
-    groups = (shape[0] * down if tile.width else 1) * across * wide
+    packed = pack_fma_tiles(weights, (4 * grid.slices, *window.size, shape[3]), tile, wide, sets)
+    arrays = {"weights": packed, "bias": bias}
+    groups = (shape[0] * down if tile.width else sets) * across * wide
+    written = lowering.outputs[0] if destination is None else destination
     own = SliceOwnership(tile.across, tile.across, tile.slices) if wide == 1 and grid.up == (1, 1) else None
     reads = -(-math.prod(patch) * math.prod(window.size) // (math.prod(taps) * area)) * wide
     local = (("float4", "region", int(_region(window, tile, group_size))), ("float4", "kernels", tile.weights(window)))
     return Launch(
-        "fma_conv", {"src": source}, {"dst": lowering.outputs[0]}, groups, constants, arrays, local, choice=choice,
+        "fma_conv", {"src": source}, {"dst": written}, groups, constants, arrays, local, choice=choice,
         fusion=Fusion(slice_ownership=own, reads_per_value=reads),
     )  # fmt: skip
 
@@ -129,7 +138,7 @@ def fma_choice(
 
 
 @lru_cache(maxsize=256)
-def fma_tiles(window: Window, shape: Shape, grid: Grid, target: Target) -> tuple[FmaTile, ...]:
+def fma_tiles(window: Window, shape: Shape, grid: Grid, target: Target, sets: int = 1) -> tuple[FmaTile, ...]:
     """The likeliest tiles for an input of this shape, the likeliest first. They are kept, because networks repeat their
     layers.
     """
@@ -139,7 +148,7 @@ def fma_tiles(window: Window, shape: Shape, grid: Grid, target: Target) -> tuple
     for width in widths:  # which decides how a tile is computed; all other sizes are arrays
         places = np.flatnonzero(sizes[:, 4] == width)
         possible = places[fits(window, _tiles(sizes[places], width), target)]
-        costs[possible] = fma_clocks(window, shape, grid, _tiles(sizes[possible], width), target)
+        costs[possible] = fma_clocks(window, shape, grid, _tiles(sizes[possible], width), target, sets)
     order = np.argsort(costs, kind="stable")[:FMA_CANDIDATES]
     return tuple(FmaTile._make(sizes[i].tolist()) for i in order if np.isfinite(costs[i]))
 
@@ -167,13 +176,13 @@ def fits(window: Window, tile: FmaTile, target: Target) -> bool:
     return possible & (local <= min(FMA_LOCAL_BYTES, target.local_bytes))
 
 
-def fma_clocks(window: Window, shape: Shape, grid: Grid, tile: FmaTile, target: Target) -> float:
+def fma_clocks(window: Window, shape: Shape, grid: Grid, tile: FmaTile, target: Target, sets: int = 1) -> float:
     """An estimate of the clocks of an H200 that all tiles take: of rounds of groups, each of which takes the time of
     its unit's multiply-adds, loads and copies, or of one group's chain of these.
     """
     size = target.group_size
-    down, across, wide = _divided(shape[0], grid, tile, size)
-    groups = (shape[0] * down if tile.width else 1) * across * wide
+    down, across, wide = _divided(shape[0] // sets, grid, tile, size)
+    groups = (shape[0] * down if tile.width else sets) * across * wide
     taps, warps = math.prod(tile.taps(window)), size / 32
     blocks = -(-slices(shape[3]) // tile.block) * (1 if tile.width else math.prod(window.size))
     steps = blocks * taps * tile.block / tile.split
@@ -191,7 +200,9 @@ def fma_clocks(window: Window, shape: Shape, grid: Grid, tile: FmaTile, target: 
     return rounds * np.maximum(resident * work, chain) + (rest > 0) * np.maximum(last * work, chain)
 
 
-def pack_fma_tiles(weights: Callable[[], np.ndarray], shape: Shape, tile: FmaTile, wide: int) -> PackedArray:
+def pack_fma_tiles(
+    weights: Callable[[], np.ndarray], shape: Shape, tile: FmaTile, wide: int, sets: int = 1
+) -> PackedArray:
     """OHWI weights of this ``shape`` as (n, 4) float32 for ``wide`` column tiles, in the order [column tile][block of
     input slices][tap], or [column tile][tap][block] if a block has one tap; then [slice][channel][output slice].
     """
@@ -200,14 +211,14 @@ def pack_fma_tiles(weights: Callable[[], np.ndarray], shape: Shape, tile: FmaTil
     blocks = -(-slices(in_) // tile.block)
 
     def pack() -> np.ndarray:
-        padded = np.zeros((wide * columns * 4, taps, blocks * tile.block * 4), np.float32)
-        padded[:out, :, :in_] = weights().reshape(out, taps, in_)
-        # [column tile, slice, channel, tap, block, input slice and channel]
-        apart = padded.reshape(wide, columns, 4, taps, blocks, tile.block * 4)
+        padded = np.zeros((sets, wide * columns * 4, taps, blocks * tile.block * 4), np.float32)
+        padded[:, :out, :, :in_] = weights().reshape(sets, out, taps, in_)
+        # [set and column tile, slice, channel, tap, block, input slice and channel]
+        apart = padded.reshape(sets * wide, columns, 4, taps, blocks, tile.block * 4)
         outer = (0, 4, 3) if tile.width else (0, 3, 4)
         return np.ascontiguousarray(apart.transpose(*outer, 5, 1, 2)).reshape(-1, 4)
 
-    return PackedArray(wide * blocks * taps * tile.block * 4 * columns, pack)
+    return PackedArray(sets * wide * blocks * taps * tile.block * 4 * columns, pack, exact=sets > 1)
 
 
 def _divided(batch: int, grid: Grid, tile: FmaTile, group_size: int) -> tuple[int, int, int]:

@@ -141,6 +141,11 @@ FMA_LEAST_PRODUCTS, FMA_LEAST_TRANSPOSED = 100_000_000, 1 << 24
 """The fewest products of a convolution, and of a transposed one, whose other kernel shares nothing. With 71 to 85
 million, five layers took as long as by blocks or rows.
 """
+FMA_LEAST_BESIDE_ROWS, FMA_GAIN_BESIDE_ROWS = 50_000_000, 0.5
+"""The fewest products beside rows in local memory, and the most of their estimated time if there are fewer than
+FMA_LEAST_PRODUCTS: with few pixels rows are few groups. 3x3 of 128 channels at 20x20 took a third of the time, and of
+64 at 40x40 0.8 of it.
+"""
 FMA_SURE_PRODUCTS = 200_000_000
 """With so many products, rows in local memory take longer than they are estimated to."""
 FMA_MOST_LOADS = 14
@@ -156,6 +161,21 @@ FMA_STEP, FMA_BLOCK = 62, 690
 """The time of a step of a group's sum, and of a block of it."""
 FMA_CANDIDATES = 4
 """The number of tiles that ``SUSTAINED_SPEED`` measures."""
+
+# winograd.py: products of tiles by fma_conv.kern. The clocks were fitted by hand to 13 layers on an H200 by OpenGL.
+
+WINOGRAD_LEAST_SLICES, WINOGRAD_LEAST_PRODUCTS = 4, 100_000_000
+"""The fewest input and output slices, and products of the plain convolution. Fewer slices were not measured; with 59
+million products, two layers took as long as by tiles.
+"""
+WINOGRAD_MOST_BYTES = 256 << 20
+"""The most bytes of the values and of the products of a layer, which live between its launches."""
+WINOGRAD_READS = 3
+"""The times that a pixel is read, at most: 6x6 for each 4x4."""
+WINOGRAD_PRODUCTS, WINOGRAD_LAUNCHES, WINOGRAD_CLOCKS = 1.4, 7500, 0.013
+"""The time of the products as a multiple of fma_conv's estimate, which knows no memory; of two more launches; and of a
+slice of the values and of the products, which is written and read.
+"""
 
 HALVES_TILE, HALVES_LEAST_STEPS, HALVES_STEPS, HALVES_WARPS = (2, 4), 4, 12, 768
 """The rows and columns of a warp's tile of a 1x1 window over halves, the fewest and the most steps of a warp, and the

@@ -62,6 +62,8 @@ KERNELS_ELSEWHERE = {
     "warp_affine": "tests/kernels/test_custom_operators.py",
     "weighted_samples": "tests/tools/test_networks.py",
     "warpgroup_conv": "tests/kernels/matrix_units/test_warpgroup_conv.py",
+    "winograd_input": "tests/kernels/test_winograd.py",
+    "winograd_output": "tests/kernels/test_winograd.py",
 }
 """Kernels that no TFLite operator alone is lowered to, and the file that tests them over their own parameters."""
 OPERATORS_ELSEWHERE = {
