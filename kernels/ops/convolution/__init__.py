@@ -9,6 +9,7 @@ Ways to compute CONV_2D, each with a kernel of its name, of which ``launch_convo
 - conv: an invocation computes a block of pixels by slices (blocks.py), and nothing is shared.
 - row_conv: the pixels of a work-group's tile in local memory, read by rows of the window.
 - fma_conv: pixels and weights in local memory, for much work without matrix units.
+- winograd: a quarter of the products of a 3x3 window, by fma_conv between two launches that transform.
 - matrix_conv: matrix units; each warp loads its own fragments.
 - matrix_patch: matrix units for a large window over few channels.
 - tiled_conv: matrix units, and pixels in local memory that the warps of a work-group share, for much work.

@@ -35,6 +35,8 @@ from .heuristics import (
     FMA_LEAST_BESIDE_ROWS,
     FMA_LEAST_PRODUCTS,
     FMA_SURE_PRODUCTS,
+    MATRIX_LEAST_CLOCKS,
+    MATRIX_PRODUCTS_PER_CLOCK,
     PATCH_MOST_TAPS,
     PATCH_SURE_CHANNELS,
     PATCH_SURE_TAPS,
@@ -42,8 +44,6 @@ from .heuristics import (
     TILED_LEAST_PICTURE,
     TILED_LEAST_POINTWISE,
     TILED_LEAST_PRODUCTS,
-    WARP_TILES_PRODUCTS,
-    WARP_TILES_START,
 )
 from .matrix_conv import (
     MatrixTile,
@@ -205,7 +205,7 @@ def _launch_fma_tiles(
 
 def _clocks_by_warps(reads: Shape, writes: Shape, window: Window) -> float:
     """An estimate of the clocks that ``_launch_warp_tiles`` takes with halves."""
-    return WARP_TILES_START + math.prod(writes) * math.prod(window.size) * reads[3] / WARP_TILES_PRODUCTS
+    return MATRIX_LEAST_CLOCKS + math.prod(writes) * math.prod(window.size) * reads[3] / MATRIX_PRODUCTS_PER_CLOCK
 
 
 def _launch_warp_tiles(

@@ -19,7 +19,7 @@ from ...tensor import Shape, TensorId, slices
 from ..window import Window
 from .heuristics import (
     FMA_ACROSS,
-    FMA_BLOCK,
+    FMA_BLOCK_CLOCKS,
     FMA_BLOCKS,
     FMA_CANDIDATES,
     FMA_COPY_CLOCKS,
@@ -30,7 +30,7 @@ from .heuristics import (
     FMA_READ_CLOCKS,
     FMA_ROUND,
     FMA_SPLITS,
-    FMA_STEP,
+    FMA_STEP_CLOCKS,
     FMA_UNIT_BYTES,
     UNIT_INVOCATIONS,
 )
@@ -190,7 +190,7 @@ def fma_clocks(window: Window, shape: Shape, grid: Grid, tile: FmaTile, target: 
     reads = tile.pixels + 4 * tile.slices
     copies = FMA_COPY_CLOCKS * (1.33 * _loads(window, tile, size) + -(-tile.weights(window) // size))
     work = warps * (steps * (products / 4 + FMA_READ_CLOCKS * reads) + blocks * copies / 4)
-    chain = steps * (products * FMA_ISSUE_CLOCKS + FMA_STEP) + blocks * (copies + FMA_BLOCK)
+    chain = steps * (products * FMA_ISSUE_CLOCKS + FMA_STEP_CLOCKS) + blocks * (copies + FMA_BLOCK_CLOCKS)
     units = max(target.invocations // UNIT_INVOCATIONS, 1)
     local = 16 * (_region(window, tile, size) + tile.weights(window)) + 1024
     registers = 65536 // (size * (4 * tile.pixels * (tile.slices + 1) + 64))

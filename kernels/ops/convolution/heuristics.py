@@ -90,6 +90,15 @@ MATRIX_LONG_SUM = 21
 """A sum of this many steps per warp is split further, even if there are warps enough, so that groups end together. The
 measurement that chose it is not recorded.
 """
+MATRIX_HALVES_TILE, MATRIX_HALVES_LEAST_STEPS, MATRIX_HALVES_MOST_STEPS = (2, 4), 4, 12
+"""A 1x1 window over halves: the rows and columns of a warp's tile, and the fewest and the most steps of a warp. Each
+fragment is multiplied more often. From a sweep of tiles of eight layers of tokens on an H200; with two steps a frame of
+segformer_b0 was longer.
+"""
+MATRIX_HALVES_LEAST_WARPS = 768
+"""The fewest warps for that tile."""
+MATRIX_LEAST_CLOCKS, MATRIX_PRODUCTS_PER_CLOCK = 3200, 31000
+"""Clocks of matrix_conv.kern on an H200 with halves: at least, and products in a clock. From 23 layers."""
 
 # tiled_conv.kern: work-groups that share pixels in local memory
 
@@ -109,8 +118,6 @@ PATCH_SURE_TAPS, PATCH_SURE_CHANNELS = 9, 32
 """
 TILED_LEAST_TRANSPOSED = 1 << 24
 """The fewest products of a transposed convolution, whose other kernel has no matrix units."""
-WARP_TILES_START, WARP_TILES_PRODUCTS = 3200, 31000
-"""Clocks of matrix_conv.kern on an H200 with halves: at least, and products in a clock. From 23 layers."""
 TILED_MOST_LOADS = 12
 """The most slices that an invocation holds while it adds up the block before."""
 TILED_CANDIDATES = 4
@@ -157,7 +164,7 @@ FMA_ROUND = 4
 # Fitted to the times of 70 tiles of 13 layers on an H200 by OpenGL, 8% off in the mean; clocks of a compute unit.
 FMA_READ_CLOCKS, FMA_COPY_CLOCKS, FMA_ISSUE_CLOCKS = 1.5, 57, 1.43
 """The time of a warp's load from local memory, of a slice that it copies there, and of a multiply-add of one warp."""
-FMA_STEP, FMA_BLOCK = 62, 690
+FMA_STEP_CLOCKS, FMA_BLOCK_CLOCKS = 62, 690
 """The time of a step of a group's sum, and of a block of it."""
 FMA_CANDIDATES = 4
 """The number of tiles that ``SUSTAINED_SPEED`` measures."""
@@ -172,15 +179,9 @@ WINOGRAD_MOST_BYTES = 256 << 20
 """The most bytes of the values and of the products of a layer, which live between its launches."""
 WINOGRAD_READS = 3
 """The times that a pixel is read, at most: 6x6 for each 4x4."""
-WINOGRAD_PRODUCTS, WINOGRAD_LAUNCHES, WINOGRAD_CLOCKS = 1.4, 7500, 0.013
+WINOGRAD_PRODUCTS_FACTOR, WINOGRAD_LAUNCH_CLOCKS, WINOGRAD_SLICE_CLOCKS = 1.4, 7500, 0.013
 """The time of the products as a multiple of fma_conv's estimate, which knows no memory; of two more launches; and of a
 slice of the values and of the products, which is written and read.
-"""
-
-HALVES_TILE, HALVES_LEAST_STEPS, HALVES_STEPS, HALVES_WARPS = (2, 4), 4, 12, 768
-"""The rows and columns of a warp's tile of a 1x1 window over halves, the fewest and the most steps of a warp, and the
-fewest warps: each fragment is multiplied more often. From a sweep of tiles of eight layers of tokens on an H200; with
-two steps a frame of segformer_b0 was longer.
 """
 
 # warpgroup_conv.kern: products of warpgroups

@@ -8,12 +8,12 @@ from typing import NamedTuple
 from ...operation import LocalArrays, SliceOwnership
 from ...target import Target
 from .heuristics import (
-    HALVES_LEAST_STEPS,
-    HALVES_STEPS,
-    HALVES_TILE,
-    HALVES_WARPS,
     INVOCATIONS_PER_WARP,
     MATRIX_COLUMNS,
+    MATRIX_HALVES_LEAST_STEPS,
+    MATRIX_HALVES_LEAST_WARPS,
+    MATRIX_HALVES_MOST_STEPS,
+    MATRIX_HALVES_TILE,
     MATRIX_LEAST_PIXELS,
     MATRIX_LONG_SUM,
 )
@@ -78,11 +78,11 @@ def tile_of_halves(pixels: int, channels: int, depth: int, target: Target) -> Ma
     """The tile for a 1x1 window over halves; None if there is too little work for it, or on other devices than those on
     which it was faster: in one dispatch its sums leave less local memory to all steps.
     """
-    (rows, columns), steps, split = HALVES_TILE, -(-depth // 4), 1
-    while split < _most_warps(depth, target) and steps > HALVES_STEPS * split:
+    (rows, columns), steps, split = MATRIX_HALVES_TILE, -(-depth // 4), 1
+    while split < _most_warps(depth, target) and steps > MATRIX_HALVES_MOST_STEPS * split:
         split *= 2
     warps = -(-pixels // (16 * rows)) * -(-channels // (8 * columns)) * split
-    worth = warps >= HALVES_WARPS and steps >= HALVES_LEAST_STEPS and channels >= 8 * columns
+    worth = warps >= MATRIX_HALVES_LEAST_WARPS and steps >= MATRIX_HALVES_LEAST_STEPS and channels >= 8 * columns
     if not (target.matrix_units and target.halves and target.early_launches and worth):
         return None
     return MatrixTile(rows, columns, split, 3 if steps <= 6 * split else 2)

@@ -21,13 +21,13 @@ from ...tensor import Shape, TensorId, slices
 from ..window import Window
 from .fma_conv import FmaTile, fma_clocks, fma_tiles, launch_fma_tiles
 from .heuristics import (
-    WINOGRAD_CLOCKS,
-    WINOGRAD_LAUNCHES,
+    WINOGRAD_LAUNCH_CLOCKS,
     WINOGRAD_LEAST_PRODUCTS,
     WINOGRAD_LEAST_SLICES,
     WINOGRAD_MOST_BYTES,
-    WINOGRAD_PRODUCTS,
+    WINOGRAD_PRODUCTS_FACTOR,
     WINOGRAD_READS,
+    WINOGRAD_SLICE_CLOCKS,
 )
 from .packing import pack_bias, whole_slices
 from .tiled_conv import Grid
@@ -68,8 +68,8 @@ def winograd_clocks(reads: Shape, writes: Shape, tile: FmaTile, target: Target) 
     """An estimate of the clocks of an H200 that the three launches take."""
     grid, shape = _products(reads, writes)
     values = math.prod(shape[:3]) * (slices(reads[3]) + slices(writes[3]))
-    products = WINOGRAD_PRODUCTS * fma_clocks(POINTWISE, shape, grid, tile, target, SETS)
-    return products + WINOGRAD_LAUNCHES + WINOGRAD_CLOCKS * values
+    products = WINOGRAD_PRODUCTS_FACTOR * fma_clocks(POINTWISE, shape, grid, tile, target, SETS)
+    return products + WINOGRAD_LAUNCH_CLOCKS + WINOGRAD_SLICE_CLOCKS * values
 
 
 def launch_winograd(
