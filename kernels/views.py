@@ -151,6 +151,7 @@ class Picture:
     dispatch, not part of the source: see ``picture_parameters``. If it ``is_padded``, pixels beyond the texture have
     the value of one more float4 (``padding_parameters``); else its edge continues. ``region`` is the number of the
     bound object that says where the tensor lies, an argument of its own (``region_name``); 0 if parameters say it.
+    ``whole`` rounds what is read: the numbers of a tensor of integers.
     """
 
     shape: Shape
@@ -159,6 +160,7 @@ class Picture:
     sampling: Literal["exact", "bilinear"] = "exact"
     is_padded: bool = False
     region: int = 0
+    whole: bool = False
 
     nbytes = 0
 
@@ -196,7 +198,7 @@ class PlanePicture:
 
     It has no memory itself: each plane is an argument of the same kernel (see ``plane_name``). The channels of the
     planes, one plane after the other, are "rgba"; or, with ``colours``, luma and the two chromas, from which "rgb" is
-    computed, and "a" is 1. ``order``, ``sampling``, ``is_padded`` and ``region`` mean the same as in Picture.
+    computed, and "a" is 1. ``order``, ``sampling``, ``is_padded``, ``region`` and ``whole`` are those of Picture.
     ``memories`` has the number of the bound object that holds each plane. Parameters: the four float4 of a Picture, one
     for each plane, the region's, and the padding's.
     """
@@ -209,6 +211,7 @@ class PlanePicture:
     colours: YuvColours | None = None
     is_padded: bool = False
     region: int = 0
+    whole: bool = False
 
     nbytes = 0
 

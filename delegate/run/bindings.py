@@ -241,6 +241,7 @@ def _planes(
         shape, planes.views, planes.memories, order,
         sampling_of(planes.size, shape, mapping), video.colours if video is not None else None,
         is_padded=mapping.pad is not None, region=len(planes.resources) if region else 0,
+        whole=tensor.dtype != "float32",
     )  # fmt: skip
     parameters = mapped_parameters(shape, planes.size, _of_bytes(mapping, tensor), planes=planes.parameters)
     first, *others = planes.resources
@@ -324,7 +325,7 @@ def _texture(
     parameters = mapped_parameters(shape, resource.size, _of_bytes(mapping, tensor), write=write)
     view = Picture(
         shape, resource.format, order, sampling_of(resource.size, shape, mapping, write=write),
-        is_padded=mapping.pad is not None, region=len(region),
+        is_padded=mapping.pad is not None, region=len(region), whole=tensor.dtype != "float32",
     )  # fmt: skip
     how = cost_of_picture(tensor, write=write)
     return Binding(resource, view, parameters, how, others=region, channels_last=tensor.channels_first)

@@ -31,6 +31,8 @@ def sampled_value(argument: Argument, texel: str) -> str:
     if view.region:
         texel = f"region_texel({texel}, {given}_parameter{region_parameter(view)})"
     value = f"({texel} * {given}_parameter2 + {given}_parameter3)"
+    if view.whole:  # a byte n is n / 255 as a texel, and 255 times that is not always n
+        value = f"RINT({value})"
     if not view.is_padded:
         return value
     place = f"{given}_parameter0, {given}_parameter1, {', '.join(pixel_place(argument))}"

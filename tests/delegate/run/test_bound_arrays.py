@@ -176,6 +176,18 @@ def test_a_tensor_of_bytes_becomes_a_texture_of_bytes(context: fb.GlContext) -> 
     delegate.close()
 
 
+def test_bytes_of_a_texture_are_whole_numbers(context: fb.GlContext) -> None:
+    """A texel of byte n has the value n / 255."""
+    graph = AnswerGraph()
+    given = graph.input((1, 16, 16, 1), "uint8")
+    interpreter, delegate = ready(graph.build(graph.cast(given, "float32")))
+    numbers = np.arange(256, dtype=np.uint8).reshape(16, 16, 1)
+    delegate.bind_buffer_to_tensor(fb.GlTexture.from_array(np.repeat(numbers, 4, 2)), given)
+    interpreter.invoke()
+    np.testing.assert_array_equal(interpreter.get_tensor(interpreter.outputs()[0])[0], numbers)
+    delegate.close()
+
+
 @pytest.mark.parametrize("context", ["gl"], indirect=True)
 def test_a_buffer_of_integers_is_not_taken_for_floats(context: fb.GlContext) -> None:
     graph = AnswerGraph()
