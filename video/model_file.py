@@ -11,12 +11,11 @@ from typing import Any
 import framebind as fb
 
 from .bundles import bundle_of, content_of, interpreter_arguments, models_of
-from .choices import choices_of
 from .feedback import feedback_of
 from .further_inputs import NO_OPTIONS, FurtherInputs, values_of
 from .layouts import Layout
 from .model_metadata import ModelMetadata, read_metadata
-from .network import shapes, takes_bytes
+from .network import choices_of, shapes, takes_bytes
 
 KERNELS = (fb.OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES, fb.OpResolverType.AUTO)
 """LiteRT's kernels: first those that pack no weights, as nothing runs here; XNNPACK has custom operators."""

@@ -17,7 +17,6 @@ from .answers.postprocess import Postprocess
 from .apis import GL
 from .basic_types import Array
 from .bundles import content_of, interpreter_arguments, models_of
-from .choices import choices_of
 from .copies import FROM_ARRAY
 from .copying_mode import read_input, write_output
 from .feedback import feedback_of
@@ -34,6 +33,9 @@ THREADS = os.cpu_count() or 1
 """Threads of LiteRT's CPU interpreter."""
 _TITLES = {name: title for backend in fb.list_backends() for name, title in backend.titles.items()}
 """Titles of the APIs of ``fb.Statistics.api``."""
+
+_KEEP_NUMBERS = frozenset({"CAST", "EXPAND_DIMS", "RESHAPE", "RESIZE_NEAREST_NEIGHBOR", "SQUEEZE", "TRANSPOSE"})
+"""Operators behind ARG_MAX that leave its numbers as they are."""
 
 
 class Closing(Protocol):
@@ -364,6 +366,27 @@ class Network:
         delegate = fb.GpuDelegate(self._options, feedback=self.feedback)
         interpreter.modify_graph_with_delegate(delegate)
         return delegate
+
+
+def choices_of(interpreter: fb.Interpreter) -> dict[int, int]:
+    """The outputs that have the number of a class, by tensor, and from how many classes ARG_MAX chose it."""
+    writers = {
+        tensor: operator
+        for operator in interpreter.delegated_ops()
+        if operator.subgraph == 0
+        for tensor in operator.outputs
+    }
+    sizes = {int(each["index"]): math.prod(map(int, each["shape"])) for each in interpreter.get_tensor_details()}
+    found = dict[int, int]()
+    for output in interpreter.outputs():
+        left = dict(writers)  # each operator is passed once: the file may be damaged, and its operators a circle
+        operator = left.pop(output, None)
+        while operator is not None and operator.name in _KEEP_NUMBERS and operator.inputs:
+            operator = left.pop(operator.inputs[0], None)
+        if operator is not None and operator.name == "ARG_MAX" and operator.inputs:
+            scores, numbers = sizes.get(operator.inputs[0], 0), sizes.get(operator.outputs[0], 0)
+            found[output] = scores // max(numbers, 1)
+    return found
 
 
 def takes_bytes(inputs: list[dict[str, Any]]) -> bool:

@@ -57,7 +57,7 @@ FLOORS = {
     "gpu_delegate automatic alone signature_runner interpreter custom_operators "
     "tensor_buffer signatures buffer_runs compiled_model",
     "video": "basic_types assets tflite_writer embedded_network bundles models apis feedback further_inputs "
-    "model_options copies signals layouts model_metadata choices sampling answers network_outputs copying_mode network "
+    "model_options copies signals layouts model_metadata sampling answers network_outputs copying_mode network "
     "answers.prototypes model_file task vision head heads mediapipe.core.containers mediapipe.core.errors "
     "mediapipe.calculators mediapipe.graphs mediapipe.core mediapipe.vision mediapipe.solutions mediapipe "
     "times results.rows tasks work results session workers live",
