@@ -133,6 +133,7 @@ You need `make setup`, a driver and the [models](demos.md). Without a display th
 | `benchmarks/int8/frames.py` | frames of quantized models |
 | `benchmarks/convolutions.py`, `benchmarks/roofline.py` | single convolutions by each tile; lower bounds from shapes |
 | `benchmarks/gl_dispatch.py` | dispatches, barriers, bindings and waits on OpenGL, without a model |
+| `benchmarks/cl_launches.py` | launches on NVIDIA's OpenCL, without a model |
 | `benchmarks/compare_trees.py` | two source trees in turn: frames and starts, before and after a change |
 | `benchmarks/clocks.py` | frames after a pause, free and paced, with the GPU's clock |
 | `benchmarks/soak.py` | a demo for half an hour: memory, GL objects, longest frames |

@@ -58,8 +58,8 @@ class Traits:
     if the device has none.
     """
     warpgroup_invocations: int = 0
-    """The most invocations per compute unit, on average, of steps that use no warpgroups: they are one dispatch, which
-    has less local memory.
+    """The most invocations per compute unit, on average, of steps of which few use warpgroups: they are one dispatch,
+    which has less local memory.
     """
     early_launches: bool = False
     """True if kernels start before the end of the one before them: AWAIT_INPUTS in kernels/codegen/texts.py."""
@@ -190,7 +190,7 @@ class Step:
 Dispatches = Literal["auto", "separate", "parts", "one"]
 """Ways to run steps. "separate" is one dispatch per step. "one" is one dispatch for all steps, with barriers of the
 whole device in between. "parts" is a few such dispatches if the API's compiler takes too long for one, else the same as
-"one". "auto" lets a rule choose "parts" or "separate".
+"one". "auto" lets a rule choose "parts" or "separate", or a mixture of both.
 """
 
 

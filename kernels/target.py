@@ -46,7 +46,7 @@ class Target:
     warpgroup_bytes: int = 0
     """The most local memory of a work-group whose warpgroups multiply matrices in it; 0 if the device has none."""
     warpgroup_invocations: int = 0
-    """The most invocations per compute unit, on average, of steps that use none."""
+    """The most invocations per compute unit, on average, of steps of which only large ones use some."""
     halves: bool = False
     """Tensors that tolerate it, and weights, are kept in 16 bits."""
     max_group_size: int = 1024

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from ...kernels.operation import Launch
-from ...kernels.ops.convolution.heuristics import UNIT_INVOCATIONS
+from ...kernels.ops.convolution.heuristics import UNIT_INVOCATIONS, WARPGROUP_APART, WARPGROUPS_APART
 from ...kernels.tensor import TensorId, slices
 from ...kernels.views import Storage
 from .launches import LabelledLaunch, Lowered
@@ -14,16 +15,37 @@ from .launches import LabelledLaunch, Lowered
 
 def take_halves(lowered: Lowered, storages: Mapping[TensorId, Storage]) -> Lowered:
     """Replace each launch whose "src" and weights are kept as halves by its ``halves``, unless something is fused into
-    its reads. Warpgroups are not used if the launches are so small that the device runs them as one dispatch.
+    its reads.
     """
-    small = _are_small(lowered)
-    for entry in lowered.launches if lowered.target.halves else ():
-        if entry.launch.halves and storages.get(entry.launch.reads["src"]) == "f16" and _is_plain(entry):
-            if small and entry.launch.halves[0].kernel == "warpgroup_conv":
-                continue
-            at = lowered.launches.index(entry)
-            lowered.launches = [*lowered.launches[:at], *_of_halves(entry, lowered), *lowered.launches[at + 1 :]]
+    able = [
+        entry
+        for entry in lowered.launches
+        if entry.launch.halves and storages.get(entry.launch.reads["src"]) == "f16" and _is_plain(entry)
+    ]
+    for entry in _worth_it(able, lowered) if lowered.target.halves else ():
+        at = lowered.launches.index(entry)
+        lowered.launches = [*lowered.launches[:at], *_of_halves(entry, lowered), *lowered.launches[at + 1 :]]
     return lowered
+
+
+def _worth_it(able: Sequence[LabelledLaunch], lowered: Lowered) -> Sequence[LabelledLaunch]:
+    """The launches whose halves are likely to be faster. If all launches are so small that the device runs them as one
+    dispatch, warpgroups break it up, which only large launches are worth, and only together.
+    """
+    if not _are_small(lowered):
+        return able
+    others = [entry for entry in able if entry.launch.halves[0].kernel != "warpgroup_conv"]
+    products = {entry: _products(entry, lowered) for entry in able if entry not in others}
+    large = [entry for entry, count in products.items() if count >= WARPGROUP_APART]
+    worth = sum(products[entry] for entry in large) >= WARPGROUPS_APART
+    return [*others, *large] if worth else others
+
+
+def _products(entry: LabelledLaunch, lowered: Lowered) -> float:
+    """The multiply-adds of a launch by warpgroups."""
+    numbers, (batch, _, _, channels) = entry.launch.halves[0].constants, lowered.shape(entry.launch.reads["src"])
+    sizes = ("OUT_H", "OUT_W", "SLICES", "KERNEL_H", "KERNEL_W")
+    return 4 * batch * channels * math.prod(numbers[name] for name in sizes)
 
 
 def _are_small(lowered: Lowered) -> bool:

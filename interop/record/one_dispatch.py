@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
+from typing import TypeVar
 
 import numpy as np
 
@@ -19,6 +20,8 @@ FEWEST_STEPS, MOST_INVOCATIONS = 8, 900
 on average. Measured on an H200: docs/internals/one-dispatch.md, and the most on 2026-11-22 with ``benchmarks/batch.py
 --backend cl --dispatches one,separate --batch 1,8,32``.
 """
+T = TypeVar("T")
+"""A step, or its number."""
 
 
 @dataclass
@@ -110,7 +113,7 @@ def prefers_one(steps: Sequence[Step], *, software: bool, units: int, most: int 
     return invocations / len(steps) <= most * units
 
 
-def even_parts(steps: Sequence[Step], most: int) -> list[Sequence[Step]]:
+def even_parts(steps: Sequence[T], most: int) -> list[Sequence[T]]:
     """The steps in order, divided into the fewest parts of at most ``most`` steps. The sizes of the parts differ by at
     most one.
     """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 from collections.abc import Callable
@@ -19,8 +20,10 @@ from framebind.delegate.read.reader import read_model
 from framebind.delegate.run.program import Program
 from framebind.interop.cl.compute.commands import ClCommandList
 from framebind.interop.cl.compute.device import ClDevice
+from framebind.interop.cl.compute.parts import is_large, parts_of
 from framebind.interop.device import Device, Operand, Slot
 from framebind.interop.gl.compute.device import GlDevice
+from framebind.interop.null.device import NullDevice
 from framebind.interop.record.barrier import BaseBarrier
 from framebind.interop.record.base_device import BaseDevice
 from framebind.interop.record.one_dispatch import (
@@ -187,6 +190,43 @@ def test_parts_differ_by_one_step_at_most(gpu: Device) -> None:
     assert [len(part) for part in even_parts(steps[:13], 4)] == [3, 3, 3, 4]
     assert [step for part in even_parts(steps, 8) for step in part] == steps
     assert gpu.record(steps, "parts").dispatches == (3 if isinstance(gpu, GlDevice) else 1)
+
+
+def test_large_steps_are_apart_on_opencl() -> None:
+    def sizes(large: str) -> list[int]:
+        return [len(part) for part in parts_of([letter == "L" for letter in large])]
+
+    assert sizes("sss") == [3] and sizes("ssLL") == [1, 1, 1, 1], "two small ones are not worth a text"
+    assert sizes("sssLssss") == [3, 1, 4] and sizes("s" * 25 + "L") == [8, 8, 9, 1]
+    steps, _ = chain(NullDevice(), SHAPE)
+    assert not is_large(steps[0], 1) and is_large(replace(steps[0], group_count=10**4), 1)
+
+
+@on_pocl
+def test_steps_in_parts_compute_the_same_on_opencl(gpu: Device) -> None:
+    """A step that samples a picture, copies of it one after the other, and a last step that samples it again."""
+    assert isinstance(gpu, ClDevice)
+    shape = (1, 4, 5, 3)
+    source = copy_source(gpu, Picture(shape, "rgba32f", "rgb"), Dense(shape))
+    copy = copy_source(gpu, Dense(shape), Dense(shape))
+    given = [picture_parameters(shape, (5, 4), std=(std,)) for std in (1.0, 0.25)]
+    buffers = [gpu.buffer(Dense(shape).nbytes, f"out {i}") for i in range(6)]
+    pairs = itertools.pairwise(map(whole, buffers[:-1]))
+    steps = [
+        step(gpu, source, Operand(Slot("frame")), whole(buffers[0]), "first", src=given[0]),
+        *(step(gpu, copy, before, after) for before, after in pairs),
+        step(gpu, source, Operand(Slot("frame")), whole(buffers[-1]), "last", src=given[0]),
+    ]
+    parts = gpu._record_few(steps, [range(1), range(1, 6)], None)
+    assert (parts.dispatches, parts.calls_per_run) == (2, 3)
+    assert parts.barriers == 3, "the end of a dispatch is one more, and the last step waits for nothing"
+    frame = random((4, 5, 4))
+    parts.set_slot("frame", texture(gpu, frame))
+    parts.set_parameters(5, "src", given[1])
+    parts.run()
+    for buffer, scale in zip(buffers, (1, 1, 1, 1, 1, 4), strict=True):
+        np.testing.assert_array_equal(content(gpu, buffer, shape), frame[None, :, :, :3] * scale)
+    assert [label.split(" on ")[0] for label, _ in parts.timings()] == ["first", "5 steps"]
 
 
 def test_after_a_failure_steps_run_separately_with_what_was_bound(gpu: Device) -> None:

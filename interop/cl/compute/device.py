@@ -17,7 +17,7 @@ from ...errors import BindingError, DeviceError
 from ...gl.user_objects import is_gl_object
 from ...record.base_device import BaseDevice
 from ...record.command_list import Record
-from ...record.one_dispatch import MOST_INVOCATIONS, prefers_one
+from ...record.one_dispatch import FEWEST_STEPS, MOST_INVOCATIONS, prefers_one, why_not_one
 from ..api import own_errors
 from ..build import MATRIX_UNITS, WARPGROUPS, compile_options
 from ..context import ClContext, driver_of
@@ -30,6 +30,7 @@ from .commands import ClCommandList
 from .fence import ClFence
 from .kernel import ClKernel, build_kernels
 from .one_dispatch import record_as_one
+from .parts import Part, is_large, parts_of, record_parts
 from .recording import Recording, record_separately
 
 _READ_WRITE, _IMAGE2D = cl.mem_flags.READ_WRITE, cl.mem_object_type.IMAGE2D
@@ -120,6 +121,30 @@ class ClDevice(BaseDevice[ClKernel, ClCommandList, ClBarrier]):
         return not self._barrier.watch.failed and prefers_one(
             steps, software=self.traits.software, units=self._barrier.units
         )
+
+    def _compile_apart(self, steps: Sequence[Step], store: BinaryStore | None) -> None:
+        if not self._parts(steps, store):  # which are compiled when they are recorded
+            super()._compile_apart(steps, store)
+
+    def _record_apart(self, steps: Sequence[Step], store: BinaryStore | None) -> ClCommandList:
+        parts = self._parts(steps, store)
+        return self._record_few(steps, parts, store) if parts else self._record_separately(steps, store)
+
+    def _parts(self, steps: Sequence[Step], store: BinaryStore | None) -> list[Part]:
+        """The steps of each dispatch, if some can share one and are likely to be faster so; else none."""
+        if self.traits.software or self._barrier.watch.failed or len(steps) < FEWEST_STEPS:
+            return []
+        parts = parts_of([is_large(step, self._barrier.units) for step in steps])
+        together = [[steps[number] for number in part] for part in parts if len(part) > 1]
+        unable = any(why_not_one(some, self.traits) for some in together) or self._barrier.why_unusable(store)
+        return parts if together and not unable else []
+
+    def _record_few(self, steps: Sequence[Step], parts: Sequence[Part], store: BinaryStore | None) -> ClCommandList:
+        record = functools.partial(
+            record_parts, self.context, self._barrier, self.traits.local_bytes, parts, store=store
+        )
+        with own_errors(f"recording on {self.context}"):
+            return ClCommandList(self.context, self.traits, steps, record, self._separately(None))
 
     def _record_separately(self, steps: Sequence[Step], store: BinaryStore | None) -> ClCommandList:
         with own_errors(f"recording on {self.context}"):

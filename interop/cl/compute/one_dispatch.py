@@ -73,24 +73,40 @@ def record_as_one(
     merged = merge(steps, local_bytes)
     program = ClProgram(context, barrier, merged.source, store)
     recording = Recording(watch=barrier.watch)
+    most = wanted_groups(steps, barrier.units, groups_per_unit)
+    add_program(recording, program, merged, steps, most, store)
+    recording.calls += [enqueue(context, recording.dispatches[0][1]), flush(context)]
+    return recording
+
+
+def add_program(
+    recording: Recording,
+    program: ClProgram,
+    merged: Merged,
+    steps: Sequence[Step],
+    most_groups: int,
+    store: BinaryStore | None,
+    *,
+    first: int = 0,
+) -> None:
+    """Add the dispatch of a program to a recording. Its ``steps`` are numbered from ``first`` on."""
+    barrier = program.barrier
     for index, resource in enumerate(merged.memories):
         recording.set_memory((program.kernel, index), resource)
     for i, (_, resource) in enumerate(merged.textures):
         recording.set_memory((program.kernel, program.first_texture + i), resource)
     index = program.first_parameter
     for number, argument in merged.pictures:
-        recording.parameters[number, argument.name] = (program.kernel, index)
-        recording.set_parameters(number, argument.name, steps[number].parameters[argument.name])
+        recording.parameters[first + number, argument.name] = (program.kernel, index)
+        recording.set_parameters(first + number, argument.name, steps[number].parameters[argument.name])
         index += argument.quads
-    groups = _resident_groups(program, merged, wanted_groups(steps, barrier.units, groups_per_unit), store)
+    groups = _resident_groups(program, merged, most_groups, store)
     rows = table(steps, merged, groups)
-    recording.kept.append(_upload(context, rows))
-    program.set_own(recording.kept[0], len(rows), groups, barrier.max_spins)
-    dispatch = program.dispatch(groups)
-    recording.barriers = int(rows[:, 3].sum())
-    recording.dispatches.append((f"{len(steps)} steps on {groups} groups", dispatch))
-    recording.calls += [enqueue(context, dispatch), flush(context)]
-    return recording
+    uploaded = _upload(program.context, rows)
+    recording.kept.append(uploaded)
+    program.set_own(uploaded, len(rows), groups, barrier.max_spins)
+    recording.barriers += int(rows[:, 3].sum())
+    recording.dispatches.append((f"{len(steps)} steps on {groups} groups", program.dispatch(groups)))
 
 
 def _fill_slots(program: ClProgram, merged: Merged) -> None:

@@ -104,7 +104,7 @@ def record_separately(
         waiting.clear()
 
     for number, step in enumerate(steps):
-        dispatch = _dispatch(recording, number, step)
+        dispatch = dispatch_of(recording, number, step)
         recording.dispatches.append((step.label, dispatch))
         changes = step.parameters or any(isinstance(o.resource, Slot) for o in step.operands.values())
         if changes:
@@ -117,7 +117,7 @@ def record_separately(
     return recording
 
 
-def _dispatch(recording: Recording, number: int, step: Step) -> Dispatch:
+def dispatch_of(recording: Recording, number: int, step: Step) -> Dispatch:
     """A kernel object for the step, with every argument set but those that are slots, and its sizes."""
     assert isinstance(step.kernel, ClKernel) and step.kernel.built is not None
     source, built = step.kernel.source, step.kernel.built

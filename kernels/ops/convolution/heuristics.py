@@ -207,6 +207,11 @@ WARPGROUP_GAIN, WARPGROUP_SHARES_GAIN = 0.9, 1.15
 the launch that adds up runs beside others: so deeplab_mnv2_513 took 0.263 ms and not 0.272, resnet18_224 0.104 and not
 0.107.
 """
+WARPGROUP_APART, WARPGROUPS_APART = 2e8, 1e9
+"""The fewest multiply-adds of a launch by warpgroups, and of all of these, that are worth breaking up one dispatch.
+yolov8n_640 has 1.4e9 in four such launches, and depth_anything_small 4e8 in one. resnet18_224, whose launches are
+smaller, took 0.212 ms with all of them and 0.144 without (docs/internals/tensor-cores.md).
+"""
 # Fitted to the times of 120 tiles of 15 layers on an H200, 9% off in the mean; clocks of a compute unit. It is busy by
 # the work of all its groups, or waits for one group alone, in which all follow one another.
 WARPGROUP_LAUNCH_CLOCKS = 1700

@@ -151,14 +151,22 @@ def test_launches_of_halves_take_the_place_of_those_that_read_halves(
         assert choice is not None and choice.key in keys and len(choice.candidates) == WARPGROUP_CANDIDATES
 
 
-@pytest.mark.parametrize(("most", "kernel"), [(0, "warpgroup_conv"), (100, "warpgroup_conv"), (5000, "tiled_conv")])
-def test_steps_of_one_dispatch_use_no_warpgroups(most: int, kernel: str) -> None:
-    """A program of small steps has no room for their local memory: OpenCL says how small."""
-    nodes = [Node("CONV_2D", convolution(96, 96, Window((3, 3), (1, 1))), (0,), (1,))]
-    tensors = {i: TensorInfo(f"t{i}", (1, 128, 128, 96), "float32") for i in range(2)}
-    lowered = lower(Graph(tensors, nodes, (0,), (1,)), replace(HOPPER, warpgroup_invocations=most))
-    (entry,) = take_halves(lowered, {0: "f16"}).launches
-    assert entry.launch.kernel == kernel
+@pytest.mark.parametrize(
+    ("most", "channels", "count", "kernel"),
+    [
+        (100, 96, 1, "warpgroup_conv"), (5000, 96, 1, "warpgroup_conv"),
+        (5000, 48, 2, "tiled_conv"), (5000, 48, 3, "warpgroup_conv"), (100, 48, 2, "warpgroup_conv"),
+    ],
+)  # fmt: skip
+def test_warpgroups_break_up_one_dispatch_only_for_much_work(most: int, channels: int, count: int, kernel: str) -> None:
+    """A layer of 96 channels has 1.36e9 multiply-adds, one of 48 has 3.4e8, of which three are enough."""
+    layer = convolution(channels, channels, Window((3, 3), (1, 1)))
+    nodes = [Node("CONV_2D", layer, (i,), (i + 1,)) for i in range(count)]
+    tensors = {i: TensorInfo(f"t{i}", (1, 128, 128, channels), "float32") for i in range(count + 1)}
+    graph = Graph(tensors, nodes, (0,), (count,))
+    lowered = lower(graph, replace(HOPPER, warpgroup_invocations=most))
+    found = take_halves(lowered, dict.fromkeys(range(count), "f16")).launches
+    assert {entry.launch.kernel for entry in found} == {kernel}
 
 
 @pytest.mark.parametrize(("start", "octets"), [(4, 1), (3, 0)])
