@@ -13,7 +13,8 @@ that output. *times* is the frame of the fastest peer as a multiple of ours on C
 copies in each frame, it takes the stream.
 
 torch.compile in mode max-autotune tries kernels for a minute or several. ``TORCHINDUCTOR_CACHE_DIR``, if it is set,
-keeps what it found: a later call with the same models is ready as soon as the others.
+keeps what it found: a later call with the same models is ready as soon as the others. Name few models at a time for
+this mode: if many compile at once, busy CPUs disturb the trials, and slower kernels are chosen.
 
 ``benchmarks/report.py add FILE`` keeps what ``--json FILE`` wrote.
 """

@@ -67,7 +67,8 @@ for two of three.
   several processes tried, the best times differ by 3% in the median, and of 29 convolutions by 16%: a launch through
   cuDNN costs the CPU more, and looks slow when CPUs are busy. That may be why max-autotune is slower here than
   torch.compile without it on four Keras models, and why vit_tiny_224 took 0.277 ms in place of the first table's 0.229.
-  *Times the best peer* takes the faster of the two.
+  The best times of 13 shapes of sam2_encoder are 0.41 to 1.03 times those that it found before, alone on the machine.
+  *Times the best peer* takes the faster of torch.compile's two.
 - *Small models*, the same call: 13 of them took 0.39 to 0.989 times the frames and 0.38 to 0.985 times the streams that
   they took at d3956cf0, before all of this (`benchmarks/results/trees-nvidia-h200-2026-11-27.json`, 4 rounds).
 - *OpenCL* takes 0.96 to 1.65 times as long as CUDA, unet_512 1.05, and depth_anything_small 1.88: there tiles for
