@@ -14,8 +14,10 @@ INVOCATIONS_PER_UNIT = 512
 """The least number of invocations of a program that a compute unit keeps resident. It limits their registers to 128, as
 NVIDIA's OpenCL compiler does.
 """
-RESIDENT = {"tiled_conv": 2, "warpgroup_conv": 2}
-"""The groups of a kernel of halves, launched by itself, that a compute unit must have registers for."""
+RESIDENT = {"inverted": 2}
+"""The groups of a kernel, launched by itself, that a compute unit must have registers for."""
+RESIDENT_OF_HALVES = RESIDENT | {"tiled_conv": 2, "warpgroup_conv": 2}
+"""RESIDENT for a kernel that reads halves."""
 _WRAPPING = (("ADD", "+"), ("SUB", "-"), ("MUL", "*"))
 _INTEGERS = {
     "int8": "signed char", "uint8": "unsigned char", "int16": "short", "bool": "unsigned char", "int32": "int",
@@ -99,7 +101,8 @@ class Cuda(CFamily):
     def entry(self, source: KernelSource, elements: Mapping[str, str], tile: TileText) -> list[str]:
         lines = [f'#line 1 "{source.name}.kern"', tile.helpers]
         halves = any(argument.name == "src" and _is_half(argument) for argument in source.arguments)
-        bounds = f"{source.group_size}, {RESIDENT.get(source.name, 1) if halves else 1}"
+        resident = RESIDENT_OF_HALVES if halves else RESIDENT
+        bounds = f"{source.group_size}, {resident.get(source.name, 1)}"
         lines.append(_entry(source.name, bounds, self.kernel_parameters(source, elements)))
         lines += _local_arrays(source)
         lines += [] if awaits_inputs(source) else ["  AWAIT_INPUTS;"]

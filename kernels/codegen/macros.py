@@ -11,7 +11,7 @@ from .macro import SLICE, Macro, constant, literal
 from .planes import texel_read
 from .reads import Lines, read_lines, stored_and_applied, with_input_ops
 from .source import Argument, Buffer, KernelSource, storage_of
-from .texts import loads_fragments, multiplies_octets, multiplies_pairs, tile_function, with_integers
+from .texts import keeps_weights, loads_fragments, multiplies_octets, tile_function, with_integers
 from .warpgroups import warpgroup_macros
 from .writes import write_macro
 
@@ -105,11 +105,17 @@ def _fragment_macros(source: KernelSource, dialect: Dialect, buffers: Mapping[st
         return [*_FLOATS, *_NO_PAIRS, "#ifdef MATRIX_UNITS", "#undef RINGED", constant("RINGED", 0), "#endif"]
     load_weights = read_lines(weights, buffers, dialect.load_words, "FRAGMENT")
     if computed or not _holds_halves(src):
-        if not multiplies_pairs(source.name):
+        if not keeps_weights(source.name):
             return [*_FLOATS, *_NO_PAIRS]
         own = ("WEIGHTS", "weights", "MULTIPLY_FRAGMENTS", "MULTIPLY_ROWS")
         pairs = [line for line in _FLOATS if not any(word in str(line) for word in own)]
-        pairs += [constant("WEIGHTS", words[0]), *load_weights, *_local_weights(weights, dialect, buffers), *_PAIRS]
+        pairs += [
+            constant("WEIGHTS", words[0]),
+            constant("FROM_WEIGHTS", "half4_of"),
+            *load_weights,
+            *_local_weights(weights, dialect, buffers),
+            *_PAIRS,
+        ]
         return ["#ifdef MATRIX_UNITS", *pairs, "#else", *_FLOATS, *_NO_PAIRS, "#endif"]
     halves = [*_word_fragments(src, weights, dialect, buffers), *_HALVES]
     return ["#ifdef MATRIX_UNITS", *halves, "#else", *_FLOATS, "#endif", *_NO_PAIRS]
@@ -122,6 +128,7 @@ def _word_fragments(src: Argument, weights: Argument, dialect: Dialect, buffers:
     return [
         constant("FRAGMENT", kind),
         constant("WEIGHTS", kind),
+        constant("FROM_WEIGHTS", "half4_of"),
         constant("NO_FRAGMENT", zero),
         Macro("LOCAL_FRAGMENTS", ("array_",), f"(({pointer})array_)"),
         *read_lines(src, buffers, dialect.load_words, "FRAGMENT"),
@@ -146,6 +153,7 @@ _COPIES = "{ (array_)[2 * (i_)] = LOAD4_weights(2 * (j_)); (array_)[2 * (i_) + 1
 _FLOAT_FRAGMENTS: Lines = [
     constant("FRAGMENT", "float4"),
     constant("WEIGHTS", "float4"),
+    Macro("FROM_WEIGHTS", ("v_",), "(v_)"),
     constant("NO_FRAGMENT", "F4(0.0f)"),
     constant("RINGED", 1),
     Macro("LOCAL_FRAGMENTS", ("array_",), "array_"),

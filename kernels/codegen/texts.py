@@ -19,6 +19,8 @@ always braces. Helper functions take and return values only. Memory is reached t
                                    but the last n sets of this invocation. Without matrix units they are plain copies
     MULTIPLY_ROWS(sum, a, b, v), MULTIPLY_ROW_PAIRS   MULTIPLY_FRAGMENTS with weights as rows: see prelude.fragments
     SUMS, TO_SUMS(v), FROM_SUMS(sum)   the type of their sums, float4 or, of bytes, int4; of a float4, and the reverse
+    WEIGHTS, FROM_WEIGHTS(v)       the type of FRAGMENT(weights, ...) in kernels that keep weights as they are stored;
+                                   a float4 of these
     LOCAL_WEIGHTS(array)[i], RINGED   fragment number i of weights there; whether they are halves, as its size assumes
     MULTIPLY_TILE, COPY_OCTET(src, ...), COPY_STAGE(weights, ...)   products of whole warpgroups: see warpgroups.py
     TO_FRAGMENT(v), FROM_FRAGMENT(v)   a float4 as a fragment, and the reverse
@@ -166,9 +168,11 @@ def multiplies_octets(name: str) -> bool:
     return "MULTIPLY_TILE" in tile_function(name).body
 
 
-def multiplies_pairs(name: str) -> bool:
-    """Whether a kernel's text multiplies floats as pairs of halves."""
-    return "PAIRS == 1" in tile_function(name).body
+def keeps_weights(name: str) -> bool:
+    """Whether a kernel's text keeps weights as they are stored, beside floats: to multiply these as pairs of halves, or
+    to have more registers left.
+    """
+    return any(word in tile_function(name).body for word in ("PAIRS == 1", "FROM_WEIGHTS"))
 
 
 INTEGER_KERNELS = frozenset(

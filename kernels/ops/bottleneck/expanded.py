@@ -24,6 +24,7 @@ from ..convolution.matrix_conv import WARP, MatrixTile, uses_matrix_units
 from ..convolution.packing import pack_bias, pack_depthwise, pack_fragments
 from ..convolution.separable import CLAMPS, Pair, Rounding, Separable, epilogue_between, is_one_step, pack_bias_between
 from ..window import Window
+from .inverted import Expansion, launch_inverted
 
 ACTIVATIONS = {**CLAMPS, ("HARD_SWISH",): (-FLOAT_MAX, FLOAT_MAX)}
 """The activations that may stand between the two, with the range to which they clamp."""
@@ -66,6 +67,9 @@ class Expanded(Operation):
         batch, height, width, _ = lowering.shape(lowering.inputs[0])
         depth = self.expansion.weights.shape[0]
         filtered = (batch, *self.depthwise.window.output_size(height, width), depth)
+        whole = self._in_one_step(lowering)
+        if whole is not None:
+            return [whole]
         tiles = tile_candidates(self, filtered, lowering.target)
         if not tiles:
             between = lowering.scratch((batch, height, width, depth))
@@ -82,6 +86,13 @@ class Expanded(Operation):
         first = _launch_joined(lowering, self, between, tiles)
         epilogue = epilogue_between(self.filter.activation, self.filter.rounding)
         return [replace(first, epilogue=epilogue), launch_convolution(lowering, between, self.filter.pointwise)]
+
+    def _in_one_step(self, lowering: Lowering) -> Launch | None:
+        """The launch of all three convolutions; None if others are faster."""
+        if isinstance(self.filter, Depthwise) or self.rounding or self.filter.rounding:
+            return None
+        expansion = Expansion(self.expansion, ACTIVATIONS[self.activation], self.activation == ("HARD_SWISH",))
+        return launch_inverted(lowering, expansion, self.filter)
 
 
 class ExpandedTile(NamedTuple):

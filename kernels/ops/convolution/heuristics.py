@@ -266,6 +266,25 @@ WHOLE_PIXELS = (1, 2, 3, 4, 5, 6, *range(8, 64, 4), *range(64, 257, 16))
 LARGEST_BLOCK = 5
 """The most pixels that an invocation of such a tile sums up at once. Not measured."""
 
+# inverted.kern: the three convolutions of an inverted bottleneck by matrix units
+
+INVERTED_MOST_PIXELS, INVERTED_MOST_TAPS, INVERTED_MOST_WEIGHTS = 128, 9, 8
+"""The most pixels of a tile: 16 for each warp of a group of 256. The most taps, and fragments of weights of each of the
+1x1 convolutions: an invocation keeps these.
+"""
+INVERTED_PRODUCTS, INVERTED_PIXELS = 1024, 4096
+"""The most products of the last convolution, of slices for a pixel, and the fewest pixels for which one launch is
+faster: deeplab_mnv2_513 took 0.240 ms in place of 0.257, and 0.267 with 1,536 products at 33x33 pixels too;
+mobilenetv2_224 0.115 in place of 0.109 with 3,000 pixels and more.
+"""
+# Fitted to the times of 70 tiles of eight blocks on an H200, 7% off in the mean; clocks of a compute unit.
+INVERTED_LAUNCH, INVERTED_CHUNK = 1360, 950
+"""The time of a launch, and for which the groups of a unit wait in a chunk of slices."""
+INVERTED_WORK = 218, 156, 109, 0.9
+"""The time of a group in a chunk of slices: for each round of the first convolution, each of a warp's products in it,
+each of those of the last one, and 128 bytes of local memory.
+"""
+
 # kernels/ops/bottleneck: all tiles of a step are estimated at once, as arrays, because a model has thousands.
 
 Size = TypeVar("Size", int, np.ndarray)

@@ -25,8 +25,12 @@ from framebind.kernels.codegen.render import render_program, render_together
 from framebind.kernels.codegen.source import Argument, KernelSource, storage_of
 from framebind.kernels.codegen.texts import kernel_files, multiplies_octets, tile_function
 from framebind.kernels.operation import Launch, Lowering, Operation
+from framebind.kernels.ops.bottleneck.expanded import Expanded
+from framebind.kernels.ops.bottleneck.inverted import InvertedTile
 from framebind.kernels.ops.convolution.conv import Convolution
+from framebind.kernels.ops.convolution.depthwise import Depthwise
 from framebind.kernels.ops.convolution.fma_conv import FmaTile
+from framebind.kernels.ops.convolution.separable import Separable
 from framebind.kernels.ops.convolution.tiled_conv import ConvTile
 from framebind.kernels.ops.convolution.transpose_conv import TransposeConvolution
 from framebind.kernels.ops.convolution.warpgroup_conv import WarpgroupTile
@@ -145,7 +149,8 @@ def test_every_kernel_text_compiles(architecture: int) -> None:
     missing = kernel_files().keys() - {name for source in chosen.values() for name in kernels_of(source)}
     warpgroups = {name for name in units if multiplies_octets(name)}
     plain = {"winograd_input", "winograd_output"}  # for devices without matrix units
-    beside_units = plain if architecture == nvrtc.WARPGROUPS else plain | warpgroups
+    larger = {"inverted"}  # than the cases
+    beside_units = plain | larger if architecture == nvrtc.WARPGROUPS else plain | larger | warpgroups
     assert missing == (beside_units if architecture >= 80 else units)
     compile_all(chosen.values(), architecture)
 
@@ -173,7 +178,20 @@ def test_tiles_of_dense_convolutions_compile(architecture: int) -> None:
     compile_all(sources if architecture > 75 else sources[:1], architecture)
 
 
-SMALL, LARGE = WarpgroupTile(1, 3, 1, 1, 2, 3, 14, 1), WarpgroupTile(1, 3, 2, 1, 1, 2, 9, 4, 2)
+@pytest.mark.parametrize("architecture", [90, 100])
+def test_inverted_bottlenecks_compile(architecture: int) -> None:
+    """Of floats and of halves."""
+    one = Window((1, 1), (1, 1))
+    target = Target(256, 1 << 18, matrix_units=True, fixed={"inverted": InvertedTile(4, 8, 8, 2, 1)})
+    depthwise, pointwise = Depthwise(Window((3, 3), (1, 1)), 1, np.ones((1, 3, 3, 24))), np.ones((24, 1, 1, 24))
+    operation = Expanded(Convolution(one, pointwise), ("RELU6",), Separable(depthwise, (), Convolution(one, pointwise)))
+    launch = launched(operation, target)
+    assert launch.kernel == "inverted"
+    both: tuple[Storage, Storage] = "f32", "f16"
+    compile_all((source_of(launch, operation, (storage, "f16")) for storage in both), architecture)
+
+
+SMALL, LARGE = WarpgroupTile(1, 3, 1, 1, 0, 3, 14, 1), WarpgroupTile(1, 3, 2, 1, 1, 2, 9, 4, 2)
 """Tiles of warpgroups. The large one needs more local memory than a kernel declares."""
 
 

@@ -38,6 +38,7 @@ KERNELS_ELSEWHERE = {
     "expanded": "tests/kernels/matrix_units/test_expanded.py",
     "fma_conv": "tests/kernels/test_fma_conv.py",
     "instance_norm": "tests/kernels/test_operators.py",
+    "inverted": "tests/kernels/matrix_units/test_inverted.py",
     "attention": "tests/kernels/test_attention.py",
     "bilinear_samples": "tests/kernels/test_operators.py",
     "layer_norm": "tests/kernels/test_operators.py",
