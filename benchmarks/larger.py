@@ -87,15 +87,21 @@ rule: groups share sums where that was estimated to take 0.9 times as long, and 
 
 ### What is missing
 
-*deeplab_mnv2_513*, 0.263 of 0.24 ms. What a step adds to a stream of graphs of the steps before it: 3x3 of 160 to 128
-channels at 129x129 27 us, at 23% of its limit (306 tiles of 128 pixels for 264 places); seven pairs of a depthwise and
-a 1x1 convolution, which use no matrix units, 65; two 3x3 with rates 6 and 12, 576 to 128 channels at 33x33, 28; to
-enlarge the result to 513x513 11; the first convolution, with the graph's own start, 11; the first expansion 8; all
-others 6 or less each. The two with rates took 40 before groups shared their sums. Tried and not kept: halves behind
-RELU6. All of them together: frames of 0.263 in place of 0.273 ms, mobilenetv2_224 0.102 and 0.105, but the error of
-pose_landmark_lite rises from 8.6e-4 to 0.117, and that of hand_landmark_lite from 2.6e-5 to 2.7e-3. Only tensors of two
-million values or more: 0.268 in place of 0.272 ms
+*deeplab_mnv2_513*: what a step adds to a stream of graphs of the steps before it, in us, at 12:00 of that day (frames
+of 0.240 ms, 0.257 without blocks in one launch; `benchmarks/results/medians/dense`). To enlarge the result to 513x513
+21: 11 while larger tensors passed through the cache before, and why is not known; its 22 MB need 5. Two blocks of 96
+and 144 channels at 129x129 in [one launch](internals/bottlenecks.md#all-three-in-one-step) 20 and 17, whose limits are
+6 and 1. 3x3 of 160 to 128 channels at 129x129 17, and 27 by squares of pixels. Two 3x3 with rates 6 and 12, 576 to 128
+channels at 33x33, 21. Two blocks at 65x65 20. The first convolution, with the graph's own start, 9, and the pair behind
+it 9. All others 7 or less each. Tried and not kept: halves behind RELU6. All of them together: frames of 0.263 in place
+of 0.273 ms, mobilenetv2_224 0.102 and 0.105, but the error of pose_landmark_lite rises from 8.6e-4 to 0.117, and that
+of hand_landmark_lite from 2.6e-5 to 2.7e-3. Only tensors of two million values or more: 0.268 in place of 0.272 ms
 (`benchmarks/results/dense/behind-relu6-nvidia-h200-2026-11-27.json`).
+
+*mobilenetv2_224*: of its 104 us, the GPU computes for 97 to 98, in 38 steps. invoke takes 5 until the graph is
+launched, of which CUDA's call is 2, and an event with its wait 1. To spin on a word in mapped memory that the GPU
+writes behind the graph is 0.8 shorter, and was left out. So only steps could make it shorter. Its blocks in one launch
+each are slower with so few pixels.
 
 *sam2_encoder*, 0.437 ms, 0.89 of torch.compile's frame of the day before. Its layers of tokens stay far below their
 limit: 64 to 4,096 rows are few tiles. Warpgroups for them take 3 to 5 us in place of 5 to 9 alone, but frames of
