@@ -71,17 +71,22 @@ def _is_copied_in(tensor: int, view: BoundView, lowered: Lowered) -> bool:
 def _is_copied_out(tensor: int, view: BoundView, lowered: Lowered) -> bool:
     """Whether an output is copied to the bound object instead of written there by a kernel.
 
-    This holds for integers, frames, outputs that no kernel writes, pictures and halves that are read again, and
-    outputs that are written in parts, unless the object has slices of floats.
+    This holds for integers, frames, outputs that no kernel writes, pictures, halves and numbers of int32 that are read
+    again, and outputs that are written in parts, unless the object has slices of floats.
     """
     written = {lowered.parent(i) for entry in lowered.launches for i in entry.launch.writes.values()}
     in_parts = any(alias.parent == tensor for alias in lowered.aliases.values())
     return (
         isinstance(view, Quantized | Frames)
         or tensor not in written
-        or ((isinstance(view, Picture) or _has_halves(view)) and _is_read(tensor, lowered))
+        or ((isinstance(view, Picture) or _rounds(tensor, view, lowered)) and _is_read(tensor, lowered))
         or (in_parts and (_has_halves(view) or not isinstance(direct_view(view), Sliced)))
     )
+
+
+def _rounds(tensor: int, view: BoundView, lowered: Lowered) -> bool:
+    """Whether the object does not hold all numbers of the tensor: halves, or floats for integers of 32 bits."""
+    return _has_halves(view) or lowered.parent(tensor) in lowered.integers
 
 
 def _has_halves(view: BoundView) -> bool:

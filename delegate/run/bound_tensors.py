@@ -18,6 +18,8 @@ from .upright import stored
 
 _HOLDERS = (Frame, list, tuple)
 """Types of objects that are, or may have, frames of video."""
+_LONG = "int32", "int64"
+"""Types whose numbers a float32 does not always hold."""
 
 
 class BoundTensors:
@@ -161,16 +163,26 @@ class BoundTensors:
             )
 
     def _refuse_shared(self, tensor: int, obj: Any) -> None:
-        """Refuse inputs that CPU operators also read, and textures for outputs that the model itself reads again."""
+        """Refuse what CPU operators compute, inputs that they also read, and textures for outputs that the model itself
+        reads again.
+        """
         graph = self._graph
         assert graph is not None, "partitions were found, so LiteRT has shown the graph"
         key, subgraph, uses = (self.number, tensor), graph.subgraph, self._boundary.uses
         computed, readers = key in uses.computed, uses.cpu_readers.get(key, [])
         what = tensor_label(tensor, subgraph.tensors[tensor])
+        if not computed and tensor not in subgraph.inputs:
+            raise BindingError(f"{what} cannot be bound: an operator on the CPU computes it; use get_tensor")
         if readers and not computed:
             named = ", ".join(f"{i} {subgraph.operators[i].name}" for i in readers)
             raise BindingError(f"{what} cannot be bound: operators on the CPU read it too ({named}); use set_tensor")
-        if not computed or not getattr(first_object(obj), "format", ""):
+        is_texture, is_long = bool(getattr(first_object(obj), "format", "")), subgraph.tensors[tensor].dtype in _LONG
+        if not computed or not (is_texture or is_long):
             return
         if readers or any(tensor in partition.inputs for partition in self._partitions_with(tensor)):
+            if is_long:
+                raise BindingError(
+                    f"{what} cannot be bound: the model itself reads it again, and objects hold 24 bits of a number; "
+                    "use get_tensor"
+                )
             raise BindingError(f"{what} cannot be bound to a texture: the model itself reads it again; bind a buffer")

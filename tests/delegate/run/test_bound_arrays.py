@@ -17,7 +17,7 @@ from framebind.kernels.tensor import TensorInfo
 from framebind.kernels.views import Dense, Sliced, Strided
 from framebind.tools.certify.cases.operator_models import options
 from framebind.video.answers.graph import AnswerGraph
-from support.tiny_models import G, Op, T, build, chain
+from support.tiny_models import CPU_ONLY, G, Op, T, build, chain
 
 SHAPE = (1, 4, 6, 3)
 RNG = np.random.default_rng(0)
@@ -173,6 +173,31 @@ def test_a_tensor_of_bytes_becomes_a_texture_of_bytes(context: fb.GlContext) -> 
     interpreter.invoke()
     np.testing.assert_array_equal(painted.read()[..., :3], picture // 2)
     np.testing.assert_array_equal(interpreter.get_tensor(made)[0], picture // 2)
+    delegate.close()
+
+
+@pytest.mark.parametrize("context", ["gl"], indirect=True)
+def test_a_bound_result_of_int32_is_read_again_as_it_is(context: fb.GlContext) -> None:
+    """A bound buffer holds 24 bits of a number: 2^24 + 1 is none of them."""
+    graph, odd = AnswerGraph(), np.full((1, 2, 2, 3), (1 << 24) + 1, np.int32)
+    given = graph.input(odd.shape, "int32")
+    large = graph.turn(given, 0, 2, 1, 3)
+    same = graph.apply("EQUAL", [large, graph.constant(odd)], odd.shape, "bool")
+    interpreter, delegate = ready(graph.build(large, graph.cast(same, "float32")))
+    interpreter.set_tensor(given, odd)
+    delegate.bind_buffer_to_tensor(fb.GlBuffer(48), large)
+    interpreter.invoke()
+    assert interpreter.get_tensor(interpreter.outputs()[1]).all()
+    assert {each.runs_on for each in interpreter.delegated_ops()} == {"gpu"}
+    delegate.close()
+
+
+def test_what_the_cpu_computes_is_not_bound(context: fb.GlContext) -> None:
+    tensors = [T(f"t{i}", (1, 4, 5, 3)) for i in range(3)]
+    interpreter, delegate = ready(build(G(tensors, [Op(CPU_ONLY, [0], [1]), Op("TANH", [1], [2])], [0], [1, 2])))
+    with pytest.raises(fb.BindingError, match=r"tensor 1 't1' .* an operator on the CPU computes it"):
+        delegate.bind_buffer_to_tensor(fb.GlBuffer(240), 1)
+    interpreter.invoke()
     delegate.close()
 
 
