@@ -448,8 +448,7 @@ def enlarged() -> bytes:
 
 def test_an_output_that_is_a_sum_with_a_transposed_picture_is_written_with_channels_last(gpu: Device) -> None:
     model = enlarged()
-    kernels = kernels_of(model)
-    assert kernels[-2:] == ["copy", "strided_copy"] and kernels.count("strided_copy") == 1
+    assert sorted(kernels_of(model)) == [*["concat"] * 3, "copy", "strided_copy"]
     values = np.random.default_rng(3).normal(0, 1, (1, 3, HEIGHT, WIDTH)).astype(np.float32)
     assert error_on(gpu, model, [values]) < 1e-6
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -28,19 +29,21 @@ def test_a_network_is_that_of_litert(gpu: Device, name: str, half: bool) -> None
 
 
 def test_a_certification_runs_every_kernel() -> None:
-    """An operator or a network runs it: without matrix units, with them, or with those of warpgroups."""
+    """An operator or a network runs it: without matrix units, by floats or halves, with them, or with warpgroups'."""
     ran = {source.name for run in kept_cover("signatures") for source in compile_run(run).sources}
-    for units, warpgroup_bytes in ((False, 0), (True, 0), (True, 227 << 10)):
+    units = {"matrix_units": True}
+    hopper = {**units, "warpgroup_bytes": 227 << 10, "early_launches": True}
+    for precision, traits in (("f32", {}), ("f16", {}), ("f16", units), ("f16", hopper)):
         for make in NETWORKS.values():
-            ran |= kernels_of(make()[0], units, warpgroup_bytes)
+            ran |= kernels_of(make()[0], precision, traits)
     assert ran | WITHOUT_LITERT == set(kernel_files())
 
 
-def kernels_of(model: bytes, units: bool, warpgroup_bytes: int) -> set[str]:
-    """The kernels of a network's steps on a large device, with intermediate tensors in halves if it has units."""
+def kernels_of(model: bytes, precision: str, traits: dict[str, Any]) -> set[str]:
+    """The kernels of a network's steps on a large device with these traits."""
     device = NullDevice(group_size=256, invocations=132 * 2048)
-    device.traits = replace(device.traits, matrix_units=units, local_bytes=48 << 10, warpgroup_bytes=warpgroup_bytes)
-    _, program = program_on_null(model, "f16" if units else "f32", device)
+    device.traits = replace(device.traits, local_bytes=48 << 10, **traits)
+    _, program = program_on_null(model, precision, device)
     assert program is not None
     sources = [step.kernel.source for step in program.record().steps]
     found = {source.name for source in sources} | {each.prologue.name for each in sources if each.prologue is not None}

@@ -253,6 +253,19 @@ def bottlenecks() -> tuple[bytes, list[Array]]:
     return f.model(f.convolution(f.add("MUL", y, gate), 40)), [values(1, 14, 18, 24)]
 
 
+def large_bottleneck() -> tuple[bytes, list[Array]]:
+    """MobileNet's block over many pixels with few channels."""
+    f = Layers((1, 64, 68, 12))
+    y = f.depthwise(f.convolution(0, 48, activation=RELU6), activation=RELU6)
+    return f.model(f.add("ADD", f.convolution(y, 12), 0)), [values(1, 64, 68, 12)]
+
+
+def wide_convolutions() -> tuple[bytes, list[Array]]:
+    """3x3 over 64 channels, twice, and a sum: enough products for Winograd's transforms."""
+    f = Layers((1, 54, 58, 64))
+    return f.model(f.add("ADD", f.convolution(f.convolution(0, 64, 3, RELU6), 64, 3), 0)), [values(1, 54, 58, 64)]
+
+
 def separable_pairs() -> tuple[bytes, list[Array]]:
     """Depthwise filters with 1x1 layers behind them, and what they read added, as in BlazeFace."""
     f = Layers((1, 16, 20, 28))
@@ -295,5 +308,6 @@ NETWORKS: dict[str, Network] = {
     "attention": attention, "samples": samples, "dense convolutions": dense_convolutions, "movements": movements,
     "style": style, "bottlenecks": bottlenecks, "separable pairs": separable_pairs, "selection": selection,
     "deformable attention": deformable_attention, "correlation": correlation, "windows": windows,
+    "large bottleneck": large_bottleneck, "wide convolutions": wide_convolutions,
 }  # fmt: skip
 """The networks by name."""
