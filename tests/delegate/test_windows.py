@@ -97,7 +97,7 @@ def no_whole_rows() -> tuple[Block, int]:
     [
         (
             wide_heads,
-            ["copy", "strided_copy", "conv", *["strided_copy"] * 2, "matmul", "strided_copy", "normalization", "matmul"],
+            ["copy", "strided_copy", "conv", "strided_copy", "strided_copy", "matmul", "strided_copy", "normalization"],
         ),
         (read_rows, ["copy", "conv", "strided_copy", "attention", "reduce", "conv"]),
         (no_whole_rows, ["copy", "strided_copy", "conv", "attention", "conv"]),

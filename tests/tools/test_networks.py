@@ -10,6 +10,7 @@ import pytest
 from framebind.interop.device import Device
 from framebind.interop.null.device import NullDevice
 from framebind.kernels.codegen.texts import kernel_files
+from framebind.kernels.views import Storage
 from framebind.tools.certify.cases.network_models import NETWORKS
 from framebind.tools.certify.cases.runs import kept_cover
 from framebind.tools.certify.checks import Subject
@@ -33,17 +34,18 @@ def test_a_certification_runs_every_kernel() -> None:
     ran = {source.name for run in kept_cover("signatures") for source in compile_run(run).sources}
     units = {"matrix_units": True}
     hopper = {**units, "warpgroup_bytes": 227 << 10, "early_launches": True}
-    for precision, traits in (("f32", {}), ("f16", {}), ("f16", units), ("f16", hopper)):
+    targets: list[tuple[Storage, dict[str, Any]]] = [("f32", {}), ("f16", {}), ("f16", units), ("f16", hopper)]
+    for storage, traits in targets:
         for make in NETWORKS.values():
-            ran |= kernels_of(make()[0], precision, traits)
+            ran |= kernels_of(make()[0], storage, traits)
     assert ran | WITHOUT_LITERT == set(kernel_files())
 
 
-def kernels_of(model: bytes, precision: str, traits: dict[str, Any]) -> set[str]:
+def kernels_of(model: bytes, storage: Storage, traits: dict[str, Any]) -> set[str]:
     """The kernels of a network's steps on a large device with these traits."""
     device = NullDevice(group_size=256, invocations=132 * 2048)
     device.traits = replace(device.traits, local_bytes=48 << 10, **traits)
-    _, program = program_on_null(model, precision, device)
+    _, program = program_on_null(model, storage, device)
     assert program is not None
     sources = [step.kernel.source for step in program.record().steps]
     found = {source.name for source in sources} | {each.prologue.name for each in sources if each.prologue is not None}
