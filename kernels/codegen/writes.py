@@ -28,7 +28,7 @@ def write_macro(argument: Argument, source: KernelSource, dialect: Dialect, buff
     if isinstance(view, Picture):
         statements.append(picture_store(argument))
     elif isinstance(view, Dense):
-        statements += _store_dense(argument, view)
+        statements += _store_dense(argument, view, "floats_of(store_v)" if source.integers else "store_v")
     elif isinstance(view, Strided):
         store = dialect.store_integers if source.integers else dialect.store
         statements += _store_strided(argument, view, buffers[argument.memory], store)
@@ -75,13 +75,14 @@ def _clear_padding(channels: int) -> list[str]:
     return [f"if ((s_) == {slices(channels) - 1}) {{ store_v = F4V({', '.join(kept)}); }}"]
 
 
-def _store_dense(argument: Argument, view: Dense) -> list[str]:
+def _store_dense(argument: Argument, view: Dense, value: str) -> list[str]:
+    """Statements that store the components of a value, four floats. OpenGL ES makes no float of an int by itself."""
     channels = view.shape[3]
     statements = [f"int store_i = {argument.name}_offset + ({pixel_number(view.shape)}) * {channels} + (s_) * 4"]
     for lane, component in enumerate("xyzw"):
         inside = "" if channels % 4 == 0 or lane < channels % 4 else f"if ((s_) * 4 + {lane} < {channels}) "
         if lane < channels:
-            statements.append(f"{inside}{{ {argument.memory}[store_i + {lane}] = store_v.{component}; }}")
+            statements.append(f"{inside}{{ {argument.memory}[store_i + {lane}] = {value}.{component}; }}")
     return statements
 
 

@@ -176,7 +176,7 @@ def test_a_tensor_of_bytes_becomes_a_texture_of_bytes(context: fb.GlContext) -> 
     delegate.close()
 
 
-@pytest.mark.parametrize("context", ["gl"], indirect=True)
+@pytest.mark.parametrize("context", ["gl", "gles"], indirect=True)
 def test_a_bound_result_of_int32_is_read_again_as_it_is(context: fb.GlContext) -> None:
     """A bound buffer holds 24 bits of a number: 2^24 + 1 is none of them."""
     graph, odd = AnswerGraph(), np.full((1, 2, 2, 3), (1 << 24) + 1, np.int32)
