@@ -86,7 +86,9 @@ Each step of a frame on CUDA, timed as a launch of its own, by the GPU's clock. 
 NVIDIA H200 needs at least for the same steps: to move each of their tensors once at 4.3 TB/s, or to multiply at 989
 TFLOP/s (67 of depthwise convolutions), whichever is longer. `python benchmarks/costly_steps.py MODEL` prints the steps
 one by one. The tree of the table of convnext_atto, and of frames at once below, is that of the commit before its last
-rule: groups share sums where that was estimated to take 0.9 times as long, and now also where it is 1.15 times.
+rule: groups share sums where that was estimated to take 0.9 times as long, and now also where it is 1.15 times. Both
+tables count the products of transposed convolutions four times, which was repaired later: the limit of unet_512 is up
+to 7 us lower.
 
 ### What is missing
 
