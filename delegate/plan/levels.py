@@ -7,44 +7,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
+from ...kernels.ranges import Range
 from ...kernels.tensor import TensorId, slices
 from ..lower.launches import LabelledLaunch, Lowered
 
 Levels = list[list[LabelledLaunch]]
 
 
-class _Part(NamedTuple):
-    """The slices of a tensor in the memory of its parent: ``width`` of them at each of ``pixels`` steps of ``stride``
-    from ``start`` on. A stride of 0 means all of the memory.
-    """
-
-    start: int = 0
-    stride: int = 0
-    width: int = 0
-    pixels: int = 0
-
-    @property
-    def end(self) -> int:
-        return self.start + (self.pixels - 1) * self.stride + self.width
-
-    def meets(self, other: _Part) -> bool:
-        """Whether both have a slice in common, or may have."""
-        if not self.stride or not other.stride:
-            return True
-        if self.end <= other.start or other.end <= self.start:
-            return False
-        distance = (other.start - self.start) % self.stride
-        return self.stride != other.stride or distance < self.width or distance + other.width > self.stride
-
-
 @dataclass
 class _Accesses:
-    """The accesses of a parent's memory so far: each part, with the level of the launch."""
+    """The accesses of a parent's memory so far: each range in slices, with the level of the launch."""
 
-    read: list[tuple[_Part, int]] = field(default_factory=list)
-    written: list[tuple[_Part, int]] = field(default_factory=list)
+    read: list[tuple[Range, int]] = field(default_factory=list)
+    written: list[tuple[Range, int]] = field(default_factory=list)
 
 
 def orders_in_levels(launches: Sequence[LabelledLaunch], lowered: Lowered) -> Iterator[Levels]:
@@ -81,12 +57,14 @@ def _in_levels(launches: Sequence[LabelledLaunch], lowered: Lowered) -> Levels:
     return levels
 
 
-def _parts(tensors: Iterable[TensorId], lowered: Lowered) -> Iterator[tuple[TensorId, _Part]]:
-    """The memory of each tensor: its parent, and its part of that."""
+def _parts(tensors: Iterable[TensorId], lowered: Lowered) -> Iterator[tuple[TensorId, Range]]:
+    """The memory of each tensor: its parent, and its range of that in slices."""
     for tensor in tensors:
         parent, alias = lowered.parent(tensor), lowered.alias(tensor)
         if alias is None or alias.parent != parent:  # all of it, or a frame of a part
-            yield parent, _Part()
+            yield parent, Range()
         else:
             batch, height, width, channels = lowered.shape(tensor)
-            yield parent, _Part(alias.start, alias.pixel_stride, slices(channels), batch * height * width)
+            pixels, count = batch * height * width, slices(channels)
+            end = alias.start + (pixels - 1) * alias.pixel_stride + count
+            yield parent, Range(alias.start, end, alias.pixel_stride, count)

@@ -6,22 +6,18 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from ...kernels.codegen.source import Argument
+from ...kernels.ranges import UNKNOWN_END, Range
 from ...kernels.tensor import slices
 from ...kernels.views import SLICE_BYTES, Sliced
 from ..device import Resource, Slot, Step
 
 
-class _Touch(NamedTuple):
-    """An access to the bytes from ``start`` to ``end``, or to ``width`` bytes at each ``stride`` from ``start`` on, if
-    that is not 0.
-    """
+class _Access(NamedTuple):
+    """An access of a step to bytes of a memory."""
 
     resource: Resource | Slot
     writes: bool
-    start: int
-    end: int
-    stride: int
-    width: int
+    range: Range
 
 
 def hazards(steps: Sequence[Step]) -> list[int]:
@@ -32,31 +28,26 @@ def hazards(steps: Sequence[Step]) -> list[int]:
     tensor, which parts of a concatenation are, have no byte in common.
     """
     barriers: list[int] = []
-    touched: list[_Touch] = []
+    open_accesses: list[_Access] = []
     for number, step in enumerate(steps):
-        touches = [_touch(step, argument) for argument in step.kernel.source.arguments if argument.has_memory]
-        if any(_conflict(old, new) for old in touched for new in touches):
+        accesses = [_access(step, argument) for argument in step.kernel.source.arguments if argument.has_memory]
+        if any(_conflict(old, new) for old in open_accesses for new in accesses):
             barriers.append(number)
-            touched = []
-        touched += touches
+            open_accesses = []
+        open_accesses += accesses
     return barriers
 
 
-def _touch(step: Step, argument: Argument) -> _Touch:
+def _access(step: Step, argument: Argument) -> _Access:
     operand, view = step.operands[argument.name], argument.view
-    end = operand.offset + operand.nbytes if operand.nbytes else 1 << 62
+    end = operand.offset + operand.nbytes if operand.nbytes else UNKNOWN_END
     stride = width = 0
     if isinstance(view, Sliced):
         unit = SLICE_BYTES[view.storage]
         stride, width = unit * view.stride, unit * slices(view.shape[3])
-    return _Touch(operand.resource, "w" in argument.access, operand.offset, end, stride, width)
+    return _Access(operand.resource, "w" in argument.access, Range(operand.offset, end, stride, width))
 
 
-def _conflict(old: _Touch, new: _Touch) -> bool:
+def _conflict(old: _Access, new: _Access) -> bool:
     same = old.resource is new.resource or (isinstance(old.resource, Slot) and old.resource == new.resource)
-    if not same or not (old.writes or new.writes) or old.end <= new.start or new.end <= old.start:
-        return False
-    if not old.stride or old.stride != new.stride:
-        return True
-    distance = (new.start - old.start) % old.stride
-    return distance < old.width or distance + new.width > old.stride
+    return same and (old.writes or new.writes) and old.range.meets(new.range)
